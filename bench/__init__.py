@@ -1,1 +1,1 @@
-"""Costs of Stampworks in time and memory, measured beside its foundations. Standard library only."""
+"""Time and memory of Stampworks, compared with its foundations. Standard library only."""

@@ -42,7 +42,7 @@ BUILD = Path(__file__).parents[1] / "build" / "bench"
 
 
 def main(words: list[str]) -> int:
-    """Run the rows that are named, or all that end within the hour; 1 when one of them failed."""
+    """Run the named rows, or all that finish within the hour; return 1 if one of them failed."""
     parser = argparse.ArgumentParser(prog="python -m bench", description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join((*NAMES, *LONG))}")
     parser.add_argument("--small", action="store_true", help="measure so little that it tells whether a row works")
@@ -72,10 +72,10 @@ def main(words: list[str]) -> int:
 
 
 def rows_of(name: str, small: bool) -> list[Row]:
-    """Measure one row, with the constants of its module, or with those that its SMALL has instead."""
+    """Measure a row with the constants of its module, or with those in its SMALL."""
     module = importlib.import_module(f"bench.{name}")
     for constant, value in (module.SMALL if small else {}).items():
-        getattr(module, constant)  # a name that is not there would make nothing smaller
+        getattr(module, constant)  # raise an error for an unknown name, which would reduce nothing
         setattr(module, constant, value)
     found: list[Row] = module.rows()
     return found

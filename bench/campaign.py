@@ -1,9 +1,9 @@
 """Count detected faults on a real cluster, and false alarms of proofs beside a busy neighbour.
 
-Every fault several times, at a place and a severity that chance chooses, mixed with the proofs of a sound cluster, so
-that a campaign that is cut short is a fair sample of the whole. It takes more than an hour, and runs by its name alone.
-`python -m bench.campaign --minutes 40` says at the end how many cases there was no time for; the seed, which it prints,
-brings the same ones back in the same order.
+Every fault is repeated several times, at a random place and severity, mixed with proofs of a healthy cluster, so that
+an interrupted campaign is a fair sample. It takes more than an hour, and runs only by name. `python -m bench.campaign
+--minutes 40` prints how many cases were skipped for lack of time; the printed seed reproduces the same cases in the
+same order.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ SMALL = {"TIMES": 1, "CLEAN": 1, "COUNT": 2}
 NODES, RAIL_MBPS, LEAF_NODES = 4, 200, 2
 COMMAND_S, NOTICED_S, WELL_S = 1200.0, 90.0, 180.0
 DECIDED = (0, 1, 3)
-"""Exit statuses of commands that came to a verdict."""
+"""Exit statuses of commands with a verdict."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ def rows() -> list[Row]:
 def campaign(
     seed: int, times: int, clean: int, first: int = 1, count: int = 0, minutes: float = 0.0, level: Level = "standard"
 ) -> list[Row]:
-    """The cases of this seed from the first one on: so many of them, in so many minutes; 0 for all."""
+    """Run this many cases of the seed, or for this many minutes; 0 for all."""
     every = cases(seed, times, clean)
     chosen = every[first - 1 :][: count or None]
     print(f"  seed {seed}: cases {first} to {first + len(chosen) - 1} of {len(every)}", flush=True)
@@ -137,7 +137,7 @@ def _fault_rows(found: Sequence[Outcome], what: str) -> Iterator[Row]:
 
 
 class _NotWellError(Exception):
-    """The cluster is not as it was, or does not answer."""
+    """The cluster has changed, or does not answer."""
 
 
 def _carried_out(cluster: Stack, case: Case, level: Level) -> Outcome:

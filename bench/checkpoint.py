@@ -91,7 +91,7 @@ def saving(folder: Path) -> Iterator[Callable[[str], dict[str, float]]]:
 
 
 def sequential(folder: Path, direct: bool) -> float:
-    """Seconds that the disk takes for the same bytes with fsync, by one program a rank."""
+    """Return the seconds of the disk for the same bytes with fsync, by a program for each rank."""
     folder.mkdir(exist_ok=True)
     took = fio(folder, direct) if shutil.which("fio") else dd(folder, direct)
     emptied(folder)

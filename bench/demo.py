@@ -33,7 +33,7 @@ def rows() -> list[Row]:
 
 
 def _path_without_ours() -> str:
-    """A shell that sourced tools/env.sh has our engine on PATH, which would then be taken for the user's own."""
+    """A shell that sourced tools/env.sh has the project's engine on PATH, which would count as the user's own."""
     folders = os.environ["PATH"].split(os.pathsep)
     return os.pathsep.join(one for one in folders if not Path(one).is_relative_to(ROOT))
 

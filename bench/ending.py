@@ -1,4 +1,4 @@
-"""The end of a benchmark, interrupted ones among them: commands come to their end, and clusters go with their room."""
+"""The end of a benchmark, even an interrupted one: commands finish, and clusters are removed with their room."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 INTERRUPTED_S = 60.0
-"""Seconds that an interrupted command may take: the engine waits for running operations of its plugin."""
+"""Seconds of an interrupted command: the engine waits for running operations of its plugin."""
 SWEEP_S = 300
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
@@ -35,7 +35,7 @@ def run_to_end(
 def started(
     argv: Sequence[str], folder: Path, environment: Mapping[str, str], stderr: int | None
 ) -> Iterator[subprocess.Popen[str]]:
-    """Start a command in a session of its own, so that a terminal's Ctrl-C reaches it once, through this process."""
+    """Start a command in a separate session, so that a terminal's Ctrl-C reaches it once, through this process."""
     process: subprocess.Popen[str] | None = None
     try:
         with undisturbed():  # an interrupt could otherwise come before the record of the start
@@ -87,10 +87,10 @@ def undisturbed() -> Iterator[None]:
 
 @contextlib.contextmanager
 def room_for_one() -> Iterator[Path]:
-    """Make a folder for the state of a cluster. Afterwards neither the cluster nor the folder exists, whatever happens.
+    """Make a folder for the state of a cluster, and remove both in any case.
 
-    Whoever has come to the end has destroyed the cluster. What an error or an interrupt leaves is removed like the
-    room of a lost stack. A folder whose room cannot be removed stays, for without it nobody would find the room.
+    A complete benchmark has destroyed the cluster; after an error or an interrupt it is removed like the room of a lost
+    stack. A folder whose room cannot be removed stays, because it is needed to find the room.
     """
     folder = Path(tempfile.mkdtemp(prefix="sw-bench-"))
     try:

@@ -1,7 +1,7 @@
 """Measure whether rails and trunks carry the planned rate of a real all-reduce.
 
-Over a trunk narrower than a rail a ring has lost a tenth of what the trunk gives to a pair, with 16 MiB and with 64:
-the plan says what links allow, and not how ranks wait for each other.
+Over a trunk narrower than a rail, a ring has lost a tenth of a pair's rate, with 16 MiB and with 64: the plan models
+links, not how ranks wait for each other.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ SEEDS = 1000
 SMALL = {"SEEDS": 20}
 FAILURES = 5
 DRIFT = 3.0
-"""The factor by which failures may come to be more or less frequent, at most, in the time of five of them."""
+"""Largest change of the failure rate within the time of five failures."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,8 @@ def beyond(missing: list[float]) -> int:
 
 
 def simulated(seed: int) -> Run:
-    """Checkpoints of 10 ms to 10 s, failures from as often as training still makes sense to a thousand times rarer."""
+    """Checkpoints of 10 ms to 10 s, and failures from the highest rate that allows training down to a thousandth of
+    it."""
     chance = random.Random(seed)  # noqa: S311  (no secret)
     cost = 10 ** chance.uniform(-2, 1)
     mean = max(60.0, 100 * cost) * 10 ** chance.uniform(0, 3)

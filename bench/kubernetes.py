@@ -22,7 +22,7 @@ RUNS, NODES = 5, 512
 GANGS, SIZES, SECONDS = 1000, (1, 2, 4, 8), 2
 """Number of gangs, their sizes in nodes, and the seconds that their pods seem to run."""
 AT_ONCE = 100
-"""Objects for one kubectl, which makes them one after the other within its time limit."""
+"""Objects for a kubectl command, which creates them one after the other within its time limit."""
 PAIRS = 2
 SMALL = {"TARGETS_S": {8: 15}, "RUNS": 1, "NODES": 8, "GANGS": 8, "PAIRS": 1}
 LIMIT_S, POLL_S, CLEARED_S = 900, 1.0, 10.0
@@ -104,7 +104,7 @@ def _through(stack: KubernetesStack, team: str) -> tuple[float, list[dict[str, A
 
 
 def _in_queue(stack: KubernetesStack, team: str) -> int:
-    """Gangs that wait or run, as the queue has counted them: to list them all takes the server seconds."""
+    """Waiting or running gangs, as counted by the queue: listing them takes the server seconds."""
     status = json.loads(stack.kubectl("get", "localqueue", "main", f"--namespace={team}", "--output=json"))["status"]
     return int(status.get("pendingWorkloads", 0)) + int(status.get("reservingWorkloads", 0))
 
@@ -124,7 +124,7 @@ def _gang(name: str, team: str, nodes: int) -> dict[str, Any]:
 
 
 def _explained(workload: dict[str, Any]) -> bool:
-    """Whether it has a place, or Kueue says why it has none."""
+    """Whether it has a place, or Kueue reports why it has none."""
     return _is(workload, "Admitted") or any(each.get("message") for each in _conditions(workload))
 
 

@@ -1,4 +1,4 @@
-"""Measure the duration of the levels of a proof, and the cost of the quick one before each job."""
+"""Measure the duration of the levels of a proof, and the cost of the quick level before each job."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def rows() -> list[Row]:
 
 
 def _against_everything(found: Stack) -> Iterator[Row]:
-    """Compare the standard level with every check once: a burn-in with time for one round."""
+    """Compare the standard level with all checks: a burn-in with time for a single round."""
     once = sum(step.seconds for step in steps("burn-in"))
     everything = _seconds(found, "burn-in", 1 + int(1.5 * once // 60))
     standard = [_seconds(found, "standard", 10) for _ in range(RUNS)]

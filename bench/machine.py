@@ -30,7 +30,7 @@ def ceilings() -> list[Row]:
 
 
 def timed(action: Callable[[], object]) -> float:
-    """Seconds that something takes."""
+    """Return the duration in seconds."""
     started = time.perf_counter()
     action()
     return time.perf_counter() - started

@@ -42,7 +42,7 @@ def rows() -> list[Row]:
 
 
 def _planned(file: Path) -> tuple[float, float]:
-    """Seconds, and the most memory that one run had."""
+    """Seconds, and the maximum memory of a run."""
     argv = [sys.executable, "-m", "stampworks.cli.main", "plan", str(file), "--json"]
     used: list[float] = []
 

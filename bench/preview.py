@@ -79,7 +79,7 @@ def _ended(engines: Sequence[Engine]) -> Iterator[None]:
 
 
 def _node_rows(engine: Engine, stack: Stack) -> list[Row]:
-    """A preview shows a resource for each pool, however many nodes it has."""
+    """A preview shows a resource for each pool, for any number of nodes."""
     found: dict[int, int] = {}
     free = changed(stack, stack.config, ConfigurationChange("no budget", "budget", None))
 
@@ -111,12 +111,12 @@ def _previewed(engine: Engine) -> tuple[ResourceStep, ...]:
 
 @dataclass(frozen=True)
 class Pair:
-    """A stack of ours and the program by hand, neither of which made anything yet."""
+    """A stack of the toolkit and the hand-written program, before their first `up`."""
 
     ours: Engine
     by_hand: Engine
     resources: int
-    """Number of resources common to both programs (ours and the hand-written one)."""
+    """Number of resources common to both programs (the toolkit's and the hand-written one)."""
 
 
 def _with_pools(stack: Stack, count: int) -> Stack:
@@ -190,7 +190,7 @@ def _counted(value: Any) -> int:
 
 
 def _spent(engine: Engine) -> tuple[float, float]:
-    """Seconds of the processors, and on the clock, that a preview takes."""
+    """CPU seconds and elapsed seconds of a preview."""
     before = _processors()
     clock = timed(lambda: _previewed(engine))
     return _processors() - before, clock
@@ -209,7 +209,7 @@ def _program(made: Sequence[Mapping[str, Any]], values: Mapping[str, Mapping[str
     """Names of components that register all their children, as Pulumi's guide requires."""
     variables: dict[str, str] = {}
     outputs: dict[str, str] = {}
-    """Placeholders for outputs of resources that were made before."""
+    """Placeholders for outputs of earlier resources."""
     for number, each in enumerate(made):
         urn, name, variable = each["urn"], each["urn"].rpartition("::")[2], f"r{number}"
         place = f"parent={variables.get(each['parent'])}, depends_on=[{_after(each, variables)}]"
@@ -255,7 +255,7 @@ def _snake(name: str) -> str:
 
 
 def _same(made: Sequence[Mapping[str, Any]], previewed: Sequence[ResourceStep]) -> None:
-    """The two programs make the same things, or nothing is compared."""
+    """Both programs must create the same resources to be compared."""
     ours = Counter(each["type"] for each in made)
     by_hand = Counter(each.type for each in previewed if each.type != "pulumi:pulumi:Stack")
     if ours != by_hand:

@@ -36,9 +36,9 @@ SEARCHES = 60
 CLUSTERS = 1000
 CLEAN = 1000
 COMPARED = 250
-"""Clusters judged at both levels: every check takes ten times as long to simulate."""
+"""Clusters judged at both levels: all checks take ten times as long to simulate."""
 LATE = 40
-"""Clusters with a fault that only shows later, or that only a burn-in looks for."""
+"""Clusters with a late fault, or a fault that only a burn-in finds."""
 WINDOWS = 1000
 SMALL = {"SEARCHES": 2, "CLUSTERS": 5, "CLEAN": 5, "COMPARED": 2, "LATE": 2, "WINDOWS": 10}
 
@@ -118,9 +118,9 @@ def _clusters(chance: Random) -> Iterator[Row]:
 
 
 def _against_everything() -> Iterator[Row]:
-    """Run the standard level and all checks on the same clusters, round by round, to see what the saved time costs.
+    """Run the standard level and all checks on the same clusters, round by round, to see the price of the saved time.
 
-    Noise is drawn anew for each, as in a cluster that is proven twice.
+    Noise is drawn again for each, as in a cluster that is proven twice.
     """
     missed, only = Counter[Level](), Counter[Level]()
     alarms = Counter[Level]()
@@ -180,7 +180,7 @@ def _windows(chance: Random, make: Callable[[Random], Fleet]) -> Counter[str]:
 
 
 def _recorded() -> Iterator[Row]:
-    """Judge recorded hashing in turns, where one process had 5 % more to do; then slow each other one in turn."""
+    """Judge recorded hashing, where one process had 5 % more to do; then slow down each other process in turn."""
     windows = [without_slowed(window) for window in recorded("one_core")]
     count = len(windows)
     missed = sum(set(slow_over_time(window)) != {SLOWED} for window in recorded("one_core"))

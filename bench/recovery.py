@@ -93,7 +93,7 @@ def done_again(run: Run) -> list[float]:
 
 
 def _node_loss_rows(whole: Run, place: Path) -> Iterator[Row]:
-    """Two nodes, of which one is lost with all that runs there."""
+    """Two nodes, one of which is lost with everything that runs there."""
     took, apart = [], []
     expected = {event["step"]: event["loss"] for event in whole.events("step")}
     for number in range(NODES_LOST):
@@ -133,7 +133,7 @@ def _until(at: float) -> None:
 
 
 def productive(steps: list[dict[str, Any]], begin: float, end: float) -> float:
-    """Seconds between two times that steps computed which did not come again."""
+    """Seconds between two computed steps that were not repeated."""
     counts = {event["step"]: event for event in steps}.values()
     within = [event for event in counts if begin <= event["at"] < end]
     return float(sum(event["seconds"] - sum(event["stalled"].values()) for event in within))

@@ -22,7 +22,7 @@ class Row:
     ratio: float | None
     low: float | None
     high: float | None
-    """The interval of the ratio where there is a baseline, else of `ours`."""
+    """Interval of the ratio if there is a baseline, else of `ours`."""
     target: float | None
     met: bool | None
     """Whether the high end of the interval meets the target; less is better in every row."""
@@ -54,10 +54,10 @@ def compared(what: str, unit: str, ours: Measure, baseline: Measure, target: flo
 
 
 def of_means(what: str, unit: str, pairs: Sequence[Sequence[float]], target: float | None) -> Row:
-    """Compare the means of both sides, where single pairs differ too much to tell.
+    """Compare the means of both sides, if single pairs differ too much.
 
-    The interval is where that is with 95 % confidence: by how far it moves when one pair after the other is left out
-    (the jackknife), times Student's t.
+    The 95 % confidence interval follows from its changes when one pair after the other is left out (the jackknife),
+    times Student's t.
     """
     count, (mine, other) = len(pairs), (sum(each) for each in zip(*pairs, strict=True))
     without = [(mine - one) / (other - its) for one, its in pairs]
@@ -109,7 +109,7 @@ def interval(values: Sequence[float]) -> tuple[float, float]:
 
 
 def _outside(count: int, skipped: int) -> float:
-    """The probability that the median lies outside when `skipped` values are left out at both ends."""
+    """Return the probability that the median lies outside when `skipped` values are left out at both ends."""
     below, chance = 0.0, 0.5**count
     for k in range(skipped + 1):
         below += chance

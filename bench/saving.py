@@ -1,8 +1,5 @@
 """Ranks of bench/checkpoint.py in the environment with torch: a line of input says how to save, and the answer has the
-duration.
-
-python -m bench.saving FOLDER RANKS MIB      beside | alone | plain
-"""
+duration. python -m bench.saving FOLDER RANKS MIB beside | alone | plain"""
 
 from __future__ import annotations
 
@@ -66,7 +63,7 @@ def live(store: Path, folder: Path, rank: int, world: int, size: int) -> None:
 
 
 class Saver:
-    """The same tensors, saved in one way or the other; each returns for how long training waits."""
+    """The same tensors, saved in different ways; each way returns how long training waits."""
 
     def __init__(self, checkpoints: Checkpoints, plain: Path, state: dict[str, Any], rank: int) -> None:
         self.checkpoints, self.plain, self.state, self.rank = checkpoints, plain, state, rank
@@ -108,7 +105,7 @@ class Saver:
             raise SystemExit(problem)
 
     def save_plain(self) -> dict[str, float]:
-        """Save as plain torch does, which waits for the disk and takes no digests."""
+        """Save as plain torch does, which waits for the disk and computes no digests."""
         if not self.rank:
             shutil.rmtree(self.plain, ignore_errors=True)
         dist.barrier(self.group)
@@ -119,7 +116,7 @@ class Saver:
 
 
 def took(work: Callable[[], object]) -> dict[str, float]:
-    """Seconds that it took, how many of them it did not just wait for a processor, and how many it had one."""
+    """Return the elapsed seconds, those without waiting for a CPU, and those on a CPU."""
     begun, ran, used = time.perf_counter(), without_waiting(), time.thread_time()
     work()
     return {
@@ -130,7 +127,7 @@ def took(work: Callable[[], object]) -> dict[str, float]:
 
 
 def told(word: str) -> str:
-    """Return the word of rank 0 on every rank."""
+    """Return the text of rank 0 on every rank."""
     words = [word]
     dist.broadcast_object_list(words, 0)
     return words[0]

@@ -1,4 +1,4 @@
-"""Growth with the number of nodes: people wait for plan and preview, and an `up` may take longer."""
+"""Growth with the number of nodes: users wait for plan and preview, and an `up` may take longer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A cluster of its own for a benchmark: project, state and room in a temporary folder, the image from the cache."""
+"""A private cluster for a benchmark: project, state and room in a temporary folder, the image from the cache."""
 
 from __future__ import annotations
 

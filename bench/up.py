@@ -6,7 +6,7 @@ from bench.rows import Row, measured
 from bench.stack import stack
 
 TARGETS_S = {4: 30, 16: 75, 64: 300}
-"""Four times the nodes may take four times as long, and no longer."""
+"""Factor for the time of four times as many nodes: at most four."""
 RUNS = {4: 5, 16: 5, 64: 3}
 SMALL = {"TARGETS_S": {1: 30}, "RUNS": {1: 1}}
 

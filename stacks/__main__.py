@@ -1,4 +1,5 @@
-"""Program of `pulumi up` for every stack in this folder: make a plan of the declaration, a cluster of the plan."""
+"""Program of `pulumi up` for every stack in this folder: turn the declaration into a plan, and the plan into a
+cluster."""
 
 import gc
 from pathlib import Path

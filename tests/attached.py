@@ -1,4 +1,4 @@
-"""Mounts of nodes that were made apart from them, as on the local cloud, where names alone identify them."""
+"""Mounts of nodes that were created apart from them, as on the local cloud, where only names identify them."""
 
 from __future__ import annotations
 

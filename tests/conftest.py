@@ -1,4 +1,4 @@
-"""Fixtures of all tests: folders of their own, so that no test sees or changes those of the user."""
+"""Fixtures of all tests: private folders, so that no test reads or changes those of the user."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ TOGETHER = (
     ),
     frozenset(f"tests/cluster/test_{name}.py" for name in ("gangs", "identity", "kubernetes")),
 )
-"""Files that share what takes long to make (tests/cluster/shared.py): one process runs those of a set."""
+"""Files that share slow fixtures (tests/cluster/shared.py): a single process runs the files of a set."""
 
 
 class _Together(LoadFileScheduling):  # type: ignore[misc]  # whose package has no types
-    """Run each file's tests in one process, and those of files that share something in the same one."""
+    """Run each file's tests in the same process, and those of files that share a fixture, too."""
 
     def _split_scope(self, nodeid: str) -> str:
         file: str = super()._split_scope(nodeid)
@@ -47,7 +47,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure() -> None:
-    """Ctrl-C reaches what a test starts, also where all tests run in the background and a shell has turned it off."""
+    """Let Ctrl-C reach the children of tests, also where a background shell has disabled it."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 

@@ -20,14 +20,14 @@ import pytest
 
 @dataclass
 class Project:
-    """A folder with a project in it, whose engine has a home and a backend of its own beside it."""
+    """A folder with a project; its engine has a separate home and backend."""
 
     folder: Path
     limit_s: ClassVar[float]
     """Time limit of a run of the engine, in seconds."""
 
     def init(self) -> None:
-        """Makes the stack `test`, once what the engine reads for that is there."""
+        """Create the stack `test`, once the files that the engine reads exist."""
         if shutil.which("pulumi") is None:
             pytest.fail("no pulumi on PATH: . tools/env.sh")
         for name in ("home", "backend"):
@@ -69,7 +69,7 @@ class Project:
             "PULUMI_BACKEND_URL": f"file://{self.folder / 'backend'}",
             "PULUMI_CONFIG_PASSPHRASE": "test",
             "PULUMI_SKIP_UPDATE_CHECK": "1",
-            # the SDKs of clouds are installed here, and the engine would fetch their plugins, used or not
+            # the SDKs of clouds are installed here, and the engine would fetch all of their plugins
             "PULUMI_DISABLE_AUTOMATIC_PLUGIN_ACQUISITION": "true",
         }
 
@@ -80,8 +80,8 @@ class Project:
 
 
 def wait_for(true: Callable[[], object], limit_s: float) -> None:
-    """Wait until the function returns true. Expensive looks are repeated less often, so that other work has two thirds
-    of the machine."""
+    """Wait until the function returns true. Slow checks are repeated less often, so that other work has two thirds of
+    the machine."""
     deadline = time.monotonic() + limit_s
     while True:
         begun = time.monotonic()

@@ -19,16 +19,16 @@ from stampworks.text.amounts import AMOUNT_PATTERN, amount, counted, many, quant
         ("15.6T", 156 * 10**11),
     ],
 )  # fmt: skip
-def test_what_is_a_count(text: str, count: int) -> None:
-    """Exactly, for no count goes through a float."""
+def test_reads_exact_counts(text: str, count: int) -> None:
+    """Counts are exact, because none passes through a float."""
     assert amount(text) == count
 
 
 @pytest.mark.parametrize(
     "text", ["", "B", "-7B", "7Q", "nan", "inf", "1e999", "7 B B", "0x10", "½", "1.5", "1e-3", "٣"]
 )
-def test_what_is_none(text: str) -> None:
-    """Nothing is rounded, negative, infinite or guessed."""
+def test_refuses_other_counts(text: str) -> None:
+    """No value is rounded, negative, infinite or guessed."""
     with pytest.raises(ValueError, match=r"is no (count|whole number)"):
         amount(text)
 
@@ -40,7 +40,7 @@ def test_a_whole_number_is_itself(count: int) -> None:
 
 
 @given(st.integers(1, 10**15))
-def test_what_is_shown_can_be_read(count: int) -> None:
+def test_shown_counts_can_be_read(count: int) -> None:
     """The four digits have nearly the same value."""
     assert amount(many(count)) == pytest.approx(count, rel=1e-3)
 

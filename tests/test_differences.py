@@ -1,4 +1,4 @@
-"""Differences of two plans, and what they do not depend on."""
+"""Differences of two plans, and irrelevant order."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ MEANT = ("pools", "users.0.accounts")
 
 
 def reversed_at(path: str) -> dict[str, Any]:
-    """The declaration with one list the other way round; each list has two entries at least."""
+    """Return the declaration with a reversed list of at least two entries."""
     data = copy.deepcopy(DECLARED)
     data["users"][0]["accounts"] = ["research", "product"]
     here: Any = data
@@ -73,7 +73,7 @@ def test_an_order_that_means_nothing_is_no_difference(path: str) -> None:
 
 @pytest.mark.parametrize("path", ["pools", "storage", "users", "tags", "budget.notify", "scheduler.priorities"])
 def test_on_a_cloud_that_numbers_no_ports_pools_have_no_order(path: str) -> None:
-    """File systems after the first one, and other lists, have no order either."""
+    """Neither file systems after the first nor other lists have an order."""
     data = copy.deepcopy(ON_AWS)
     *way, last = path.split(".")
     here = data[way[0]] if way else data

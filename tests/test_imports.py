@@ -1,7 +1,8 @@
-"""Every room imports only what the table in docs/architecture.md ("Rooms") lets it import.
+"""Every room imports only the rooms allowed by the table in docs/architecture.md ("Rooms"), which is repeated below as
+data.
 
-The table below is that table as data. The checker reads source files with `ast`: imports inside functions, under
-`TYPE_CHECKING`, relative ones and `importlib.import_module("...")` count like any other.
+The checker reads source files with `ast`: imports inside functions, under `TYPE_CHECKING`, relative ones and
+`importlib.import_module("...")` count like any other.
 """
 
 from __future__ import annotations
@@ -28,10 +29,10 @@ IMPURE = frozenset({"asyncio", "datetime", "http", "random", "secrets", "socket"
 
 @dataclass(frozen=True)
 class Rule:
-    """Imports that modules matching `room` may have: rooms of ours as patterns, packages of others by name.
+    """Imports that modules matching `room` may have: the toolkit's rooms as patterns, other packages by name.
 
-    The standard library (a pure room: without IMPURE) and EVERYWHERE are always allowed, and so is the room itself. A
-    name stands for whatever is below it, too, unless the rule is `exact`.
+    The standard library (a pure room: without IMPURE), EVERYWHERE and the room itself are always allowed. A name
+    includes everything below it unless the rule is `exact`.
     """
 
     room: str
@@ -115,7 +116,7 @@ RULES = (
     *cloud_rules("hosts", extra=tuple(f"clouds.hosts.{each}" for each in HOST_WORK)),
     *cloud_rules("aws", "pulumi_aws", "boto3", "botocore"),
     Rule("stampworks.clouds.local.rooms", ours=("plan", "machine_room"), pure=True),
-    *cloud_rules("local", extra=("machine_room", "clouds.local.rooms")),  # its SDK is our own machine room
+    *cloud_rules("local", extra=("machine_room", "clouds.local.rooms")),  # its SDK is the machine room
     Rule("stampworks.machine_room.kubernetes", ours=("machine_room",), others=("cryptography", "yaml")),
     Rule("stampworks.machine_room", ours=("machine_room.kubernetes",)),
     Rule("stampworks.clouds.faults"),
@@ -354,7 +355,7 @@ def asks_which_cloud(source: str, clouds: frozenset[str]) -> list[int]:
     return found
 
 
-def test_nobody_asks_which_cloud_it_is() -> None:
+def test_no_code_compares_cloud_names() -> None:
     """Differences between clouds are in the folders of clouds: elsewhere their choices are read."""
     clouds = frozenset(catalog.CLOUDS)
     found = [
@@ -376,7 +377,7 @@ OF_SCHEDULERS = (
 
 
 def asks_which_scheduler(source: str) -> list[int]:
-    """The lines that compare a kind of scheduler with a name, or look it up in a table of their own."""
+    """Return the lines that compare a kind of scheduler with a name, or look it up in a table."""
     return sorted(node.lineno for node in ast.walk(ast.parse(source)) if isinstance(node, _ASKING) and _asks(node))
 
 
@@ -403,7 +404,7 @@ def _constants(node: ast.AST) -> set[object]:
     return {each.value for each in ast.walk(node) if isinstance(each, ast.Constant)}
 
 
-def test_nobody_asks_which_scheduler_it_is() -> None:
+def test_no_code_compares_scheduler_names() -> None:
     """The differences between schedulers are their traits, and the code behind their port."""
     found = [
         f"{path.relative_to(ROOT)}:{line}"
@@ -533,5 +534,5 @@ def test_the_text_of_a_violation() -> None:
     ],
 )
 def test_an_allowed_import_is_not_reported(module: str, source: str) -> None:
-    """The checker is silent about what the table allows."""
+    """The checker reports nothing that the table allows."""
     assert violations(Path("x.py"), module, source, KNOWN) == []

@@ -27,7 +27,7 @@ relaxed = settings(deadline=None)  # the machine's load says nothing about the c
     ],
 )
 def test_runs_become_ranges(names: list[str], folded: str) -> None:
-    """Numbers that follow each other, the way Slurm reads them; in Slurm's own files without blanks."""
+    """Consecutive numbers form ranges as in Slurm; Slurm's files have them without blanks."""
     assert fold(names) == folded
     assert fold(names, ",") == folded.replace(" ", "")
 
@@ -41,7 +41,7 @@ def test_no_name_is_lost(parts: list[tuple[str, int]]) -> None:
 
 
 def test_names_without_a_number_stay_what_they_are() -> None:
-    """A name may be the beginning of another one that has a number."""
+    """A name may be a prefix of a numbered one."""
     assert fold(["gpu", "gpu2"]) == "gpu, gpu2"
     assert fold(["head", "head"]) == "head, head"
 
@@ -58,7 +58,7 @@ def test_names_without_a_number_stay_what_they_are() -> None:
     ],
 )
 def test_ranges_become_names(folded: str, names: tuple[str, ...]) -> None:
-    """Slurm's short form, with a part that is no range as it stands."""
+    """Slurm's short form is expanded; a part that is no range stays unchanged."""
     assert unfold(folded) == names
 
 

@@ -21,7 +21,7 @@ from stampworks.text.printable import masking, printable, printable_lines
         ("bell\a tab\t", "bell\\x07 tab\\t"),
     ],
 )
-def test_what_a_terminal_would_obey_is_shown(text: str, shown: str) -> None:
+def test_control_characters_are_escaped(text: str, shown: str) -> None:
     """Names and reasons cannot colour, move or hide anything."""
     assert printable(text) == shown
 

@@ -1,4 +1,4 @@
-"""The one written form of why a node takes no jobs."""
+"""The single written form of the reason why a node takes no jobs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ relaxed = settings(deadline=None)
 
 @relaxed
 @given(st.builds(DrainReason, st.just("person"), st.from_regex(r"[\w.-]+", fullmatch=True), st.text()))
-def test_what_a_person_says_comes_back(reason: DrainReason) -> None:
+def test_reason_of_a_person_round_trips(reason: DrainReason) -> None:
     """This holds for any text."""
     assert parsed(written(reason), "root") == reason
 
@@ -21,7 +21,7 @@ def test_what_a_person_says_comes_back(reason: DrainReason) -> None:
 @pytest.mark.parametrize("by", ["stampworks", "health"])
 @relaxed
 @given(text=st.text())
-def test_what_the_toolkit_says_comes_back(by: str, text: str) -> None:
+def test_reason_of_the_toolkit_round_trips(by: str, text: str) -> None:
     """The text begins with the prefix of its part."""
     reason = parsed(f"{by}: {text}", "root")
     assert reason == DrainReason(by, "", text)  # type: ignore[arg-type]

@@ -1,8 +1,8 @@
-"""Names of vendors stand in their own places: elsewhere code reads data.
+"""Names of vendors appear only in their own places: `clouds/<cloud>/`, `planning/clouds/<cloud>.py` and the data of the
+catalog.
 
-A vendor's own places are `clouds/<cloud>/`, `planning/clouds/<cloud>.py` and the data of the catalog. Everywhere else a
-mention needs a line in ALLOWED. Kinds of fabrics and file systems that the catalog names (efa, fsx-lustre, efs, s3) are
-not vendors.
+Elsewhere code reads data, and a mention needs a line in ALLOWED. Kinds of fabrics and file systems that the catalog
+names (efa, fsx-lustre, efs, s3) are not vendors.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from stampworks import catalog
 ROOT = Path(__file__).resolve().parents[1] / "components" / "stampworks"
 OWN = ("clouds/aws/", "planning/clouds/")
 NO_VENDORS = {"hosts", "lambda", "local", "prime-intellect", "sf-compute", "together", "vast"}
-"""Clouds whose names are ordinary words, keywords of Python, or more than one word."""
+"""Clouds whose names are ordinary words, keywords of Python, or several words."""
 PRODUCTS = {
     *("amazon", "amazonaws", "ebs", "ec2", "eks"),
     *("aks", "gce", "gcp", "gke", "oke", "oraclecloud"),

@@ -1,7 +1,7 @@
 """`make test-long AREA=...`: the long campaigns by area, and the areas that a change can reach.
 
-An area is a set of test files. A change reaches it when a changed file is one of these, is imported by one on any way,
-or matches one of the area's patterns: programs that tests start, and files that are no Python.
+An area is a set of test files. A change reaches it if a changed file belongs to it, is imported by one of its files
+directly or indirectly, or matches one of the area's patterns: programs that tests start, and files that are not Python.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ NODES = ("playbooks/*", "workloads/validation/*", "stacks/Pulumi.*", "tools/engi
 
 
 CLOUDS = "stampworks.clouds"
-"""Room of the clouds, of which a test uses one: it imports the parts of a cloud when they are asked for."""
+"""Room of the clouds, whose parts a test imports on demand."""
 
 
 @dataclass(frozen=True)
@@ -120,7 +120,7 @@ AREAS = {
 
 @dataclass(frozen=True)
 class Reached:
-    """A changed file that an area depends on, and by which way."""
+    """A changed file that an area depends on, and the path to it."""
 
     area: str
     file: str
@@ -187,7 +187,7 @@ def area_of(file: str) -> str:
 
 
 def affected(files: Sequence[str]) -> Iterator[Reached]:
-    """Yield, for each area that a changed file reaches, the first such file and the way."""
+    """Yield the first changed file that reaches each area, with its path."""
     graph, paths = import_graph.graph(), import_graph.modules()
     # an area names the parts of its clouds among its programs
     edges = {module: () if module.rpartition(".")[0] == CLOUDS else graph[module] for module in graph}

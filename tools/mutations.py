@@ -37,7 +37,7 @@ SWAPS: dict[type[ast.cmpop], type[ast.cmpop]] = {
     ast.IsNot: ast.Is,
 }
 SLICE = 40
-"""Test files in one run of pytest: the nearest ones are over before the next begin."""
+"""Test files in a run of pytest: the nearest ones finish before the next begin."""
 
 
 @dataclass(frozen=True)
@@ -101,8 +101,8 @@ def chosen(count: int, seed: int, root: Path = ROOT) -> list[Mutation]:
 
 
 def reaching(file: str) -> list[str]:
-    """List the test files that import a file on any way: those of its room, then the nearest; then those of the verbs,
-    which import by name."""
+    """List the test files that import a file directly or indirectly: those of its room, then the nearest, then those of
+    the verbs, which import by name."""
     paths, edges = import_graph.modules(), import_graph.graph()
     [module] = [name for name, path in paths.items() if str(path) == file]
     importers: dict[str, set[str]] = {name: set() for name in edges}
@@ -134,7 +134,7 @@ def copied(to: Path) -> Path:
 
 
 def caught(mutation: Mutation, copy: Path, long: bool, limit_s: float) -> str:
-    """Return the suite and the test that catch a mutation; empty where none does."""
+    """Return the suite and the test that catch a mutation; empty if none does."""
     file = copy / mutation.file
     before = file.read_text(encoding="utf-8")
     file.write_text(mutation.applied(before), encoding="utf-8")
@@ -157,7 +157,7 @@ def caught(mutation: Mutation, copy: Path, long: bool, limit_s: float) -> str:
 
 
 def _failed(files: list[str], marks: str, copy: Path, limit_s: float) -> str:
-    """Return the first test that fails; empty where all pass or the time is up."""
+    """Return the first failing test; empty if all pass or the time is up."""
     environment = {**os.environ, "PYTHONPATH": str(copy / "components"), "PYTHONDONTWRITEBYTECODE": "1"}
     command = [sys.executable, "-m", "pytest", "-x", "-q", "-n", "0", "--hypothesis-profile=ci", "-m", marks, *files]
     try:

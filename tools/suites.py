@@ -1,8 +1,8 @@
 """Run pytest once for each suite: the README, clusters, training with its torch, all other tests; then print the times.
 
-Paths among the arguments choose: each goes to the suite that it belongs to, and the other suites have nothing to do.
-Each file's tests run in one process, several files at the same time; `-n 0` runs all in one, as a debugger needs it.
-`--check` as the first argument runs the suite of `make check` alone.
+Paths among the arguments are passed to their suites, and the other suites do not run. Each file's tests run in the same
+process, several files in parallel; `-n 0` runs all in a single process, for a debugger. `--check` as the first argument
+runs only the suite of `make check`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ SUITES = {
     TRAINING: [str(TORCH), "-m", "pytest", "-c", str(TRAINING / "pytest.ini"), "-n", "3", "--dist", "loadfile"],
     TESTS: [*PYTEST, "-n", "3", f"--ignore={CLUSTER}"],
 }
-"""The command of each suite; a test that is in none of the first ones belongs to the last."""
+"""The command of each suite; all remaining tests belong to the last one."""
 NAMES = {README: "readme", CLUSTER: "clusters", TRAINING: "training", TESTS: "others"}
 ORDINARY = "not long and not gpu and not cloud"
 PURE = ("catalog", "cli", "declaration", "physics", "planning", "qualification", "schedulers", "views", "test_*.py")

@@ -1,7 +1,7 @@
 """Refuse docstrings and comments with an unclear beginning, missing docstrings, and commit subjects of another form.
 
 `python -m tools.words` checks the Python files of the repository, `python -m tools.words --subject FILE` a commit
-message, as git gives it to a commit-msg hook. CONTRIBUTING.md says how texts are written.
+message, for a commit-msg hook. CONTRIBUTING.md says how texts are written.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ MADE_BY_GIT = re.compile(r"(Merge|Revert) |(fixup|squash|amend)! ")
 
 
 def docstrings(tree: ast.AST) -> Iterator[tuple[int, str]]:
-    """Yield line and text of each docstring, those of attributes included."""
+    """Yield line and text of each docstring, including those of attributes."""
     for node in ast.walk(tree):
         match node:
             case ast.Expr(value=ast.Constant(value=str(text))):
@@ -47,7 +47,7 @@ def docstrings(tree: ast.AST) -> Iterator[tuple[int, str]]:
 
 
 def comments(source: str) -> Iterator[tuple[int, str]]:
-    """Yield line and text of each comment. Lines of comments below one another are one comment."""
+    """Yield line and text of each comment. Consecutive lines form one comment."""
     block: list[tuple[int, str]] = []
     for token in tokenize.generate_tokens(io.StringIO(source).readline):
         if token.type != tokenize.COMMENT:

@@ -1,4 +1,4 @@
-"""A campaign of faults counts what was missed and who was blamed, and can be taken up again."""
+"""A campaign of faults counts missed faults and blamed nodes, and can be resumed."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ def failed(check: str, rail: str = "", why: str = "") -> dict[str, Any]:
 def test_a_fault_is_caught_by_its_check_and_its_culprit(
     one: dict[str, str], findings: list[dict[str, Any]], blamed: set[str], verdict: tuple[bool, bool]
 ) -> None:
-    """Another check, another rail, another node, or one node more: that is not what was asked."""
+    """A finding with another check, rail or node, or with an additional node, does not count as a catch."""
     assert judged(one, findings, blamed) == verdict
 
 
 def test_a_seed_brings_the_same_cases_back() -> None:
-    """All of them, in an order in which the first ones are no special ones."""
+    """All cases are reproduced, and the first ones do not depend on the total number."""
     every = cases(7, TIMES, CLEAN)
     assert every == cases(7, TIMES, CLEAN) != cases(8, TIMES, CLEAN)
     assert [each.number for each in every] == list(range(1, 1 + TIMES * len(LASTING) + CLEAN))
@@ -77,7 +77,7 @@ def test_failures_are_counted_and_named() -> None:
 
 
 def test_nothing_is_counted_of_what_was_not_tried() -> None:
-    """None of none would look like a success."""
+    """ "0 of 0" would look like a success."""
     assert [row.what for row in counts([], 0, 5)] == [
         "cases that could not be carried out, of 5",
         "cases that there was no time for, of 5",

@@ -1,4 +1,4 @@
-"""Commands of a benchmark that is interrupted end themselves, and are ended where they do not."""
+"""Commands of an interrupted benchmark end themselves, or are ended."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def test_a_folder_goes_whatever_happens() -> None:
 
 
 def test_a_folder_stays_where_its_room_cannot_be_removed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without the folder, the room could not be found."""
+    """The folder is needed to find the room again."""
     refused = subprocess.CompletedProcess([], 1, "", "the room does not end")
     place = ending.room_for_one()
     folder = place.__enter__()

@@ -29,7 +29,7 @@ def _alone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
 
 @pytest.fixture
 def modules(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
-    """Return three benchmarks, the second of which fails on request."""
+    """Return three benchmarks: the second one fails on request."""
     made: dict[str, Any] = {}
     for name in ("one", "two", "three"):
         made[name] = module = ModuleType(f"bench.{name}")
@@ -89,7 +89,7 @@ def test_an_unknown_name_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.parametrize("name", [*bench.NAMES, *bench.LONG])
-def test_what_is_smaller_is_a_constant_of_its_row(name: str) -> None:
+def test_small_settings_are_constants_of_their_module(name: str) -> None:
     module = importlib.import_module(f"bench.{name}")
     for constant, value in module.SMALL.items():
         assert getattr(module, constant) != value

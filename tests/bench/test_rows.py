@@ -16,7 +16,8 @@ from bench.rows import compared, counted, interval, measured, of_means, wilson
     [(1, 0), (5, 0), (8, 0), (9, 1), (20, 5)],
 )
 def test_an_interval_is_made_of_the_values_themselves(count: int, left_out: int) -> None:
-    """As many values are left out at both ends as 95 % confidence in the median allows; of few values none."""
+    """Equal numbers of values are left out at both ends, as 95 % confidence in the median allows. Small samples lose
+    none."""
     assert interval(range(count)) == (left_out, count - 1 - left_out)
 
 
@@ -31,7 +32,7 @@ def test_the_interval_holds_the_median_as_often_as_it_says() -> None:
 
 
 def test_the_interval_of_means_holds_their_ratio_as_often_as_it_says() -> None:
-    """Pairs of which one alone tells nothing."""
+    """A pair alone has no interval."""
     chance = random.Random(1)  # noqa: S311
     pairs = [[(chance.gauss(1.05, 0.3), chance.gauss(1.0, 0.3)) for _ in range(24)] for _ in range(2000)]
     rows = [of_means("x", "s", each, 1.2) for each in pairs]
@@ -65,12 +66,12 @@ def test_medians_are_shown() -> None:
     ("count", "of", "low", "high"), [(0, 300, 0.0, 0.0126), (8, 400, 0.0102, 0.0389), (300, 300, 0.9874, 1.0)]
 )
 def test_rows_of_counts(count: int, of: int, low: float, high: float) -> None:
-    """None of many is not none of all."""
+    """0 of n and n of n have an interval, too."""
     assert wilson(count, of) == pytest.approx((low, high), abs=1e-4)
 
 
 def test_a_count_is_judged_by_what_it_can_tell() -> None:
-    """None of a hundred does not show that it is less than one in fifty."""
+    """0 of 100 does not show that the rate is below 1 in 50."""
     assert [counted("x", "", 0, of, 0.02).met for of in (100, 200)] == [False, True]
     assert (counted("x", "", 3, 600).ratio, counted("x", "", 3, 600).baseline) == (0.005, 600)
     assert [counted("x", "", wrong, 300, 0).met for wrong in (0, 1)] == [True, False]

@@ -1,4 +1,4 @@
-"""Run each benchmark to its end, small. An interrupted one leaves nothing running."""
+"""Run each benchmark to its end at a small size. An interrupted one leaves no process behind."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The catalog's data files are whole, and a mistake in one is named."""
+"""Consistency of the catalog's data files. A mistake in a file is reported with its place."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_nics_are_shared_out_evenly(name: str) -> None:
 
 @pytest.mark.parametrize("name", catalog.machines())
 def test_cores_and_disks_are_whole(name: str) -> None:
-    """Sockets have as many cores as one another; disks that are counted have a size, or none is known."""
+    """All sockets have the same number of cores. Disks have a count and a size, or both are unknown."""
     machine = catalog.machines()[name]
     if isinstance(machine.sockets, int) and isinstance(machine.cores, int):
         assert machine.cores % machine.sockets == 0
@@ -81,7 +81,7 @@ def test_cores_and_disks_are_whole(name: str) -> None:
     ],
 )
 def test_the_memory_of_accelerators_adds_up(names: list[str], gib: int) -> None:
-    """Rounded down for each, it is never more than the sum, and less by no more than one GiB each."""
+    """The rounded value for each accelerator, times their number, is at most 1 GiB for each below the published sum."""
     for name in names:
         machine = catalog.machines()[name]
         memory_gib = catalog.accelerators()[machine.accelerator].memory_gib
@@ -109,7 +109,7 @@ def test_the_nics_of_a_node(names: list[str], nics_gbs: int) -> None:
 
 
 def test_the_addresses_of_a_node() -> None:
-    """Nodes take addresses of their cloud's networks; EFA-only, InfiniBand and Oracle's RoCE none on the fabric."""
+    """Addresses come from the cloud's networks. EFA-only, InfiniBand and Oracle's RoCE NICs need none on the fabric."""
     taken = {
         name: (machine.other_nics, machine.nics * nic.addresses)
         for name in ("p5", "nd-h100-v5", "BM.GPU.H100.8", "a3-high", "a3-mega", "a3-ultra", "a4", "a2-ultra")
@@ -156,7 +156,7 @@ def test_every_full_name_of_a_provider_is_an_alias() -> None:
 
 @pytest.mark.parametrize("cloud", catalog.CLOUDS)
 def test_a_file_says_nothing_twice(cloud: str) -> None:
-    """The last of two rows, or of two facts, would win in silence; and names are found as they are parsed."""
+    """Otherwise the last of two rows, or of two facts, would win silently. Names are found during parsing."""
     document = yaml.compose(text(f"machines/{cloud}.yaml"))
     assert isinstance(document, yaml.MappingNode)
     tables = [document, *(row for _, row in document.value)]
@@ -167,7 +167,7 @@ def test_a_file_says_nothing_twice(cloud: str) -> None:
 
 
 def test_a_lookup_reads_only_the_cloud_of_the_machine(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Parsing is most of what a lookup takes."""
+    """A lookup spends most of its time on parsing."""
     read: list[str] = []
 
     def noted(file: str) -> Any:
@@ -195,14 +195,14 @@ def test_a_rack_of_nvlink_holds_72_accelerators(name: str) -> None:
 
 
 def test_accelerators_are_faster_than_anybody_measured() -> None:
-    """A peak below a measurement is a wrong peak, or one of another precision."""
+    """A peak below a published measurement is wrong, or is of another precision."""
     for row in catalog.accelerators().values():
         if isinstance(row.bf16_dense_tflops, float) and isinstance(row.bf16_measured_tflops, float):
             assert 0.5 < row.bf16_measured_tflops / row.bf16_dense_tflops < 0.9, row.name
 
 
 def test_fp8_is_twice_bf16_where_there_is_any() -> None:
-    """Peaks of another precision, or with sparsity, are four times as high; chips made before fp8 have none."""
+    """Peaks of another precision, or with sparsity, are four times as high; chips older than fp8 have none."""
     for row in catalog.accelerators().values():
         if isinstance(row.bf16_dense_tflops, float) and isinstance(row.fp8_dense_tflops, float):
             share = row.fp8_dense_tflops / row.bf16_dense_tflops
@@ -230,11 +230,11 @@ def test_the_rate_of_pcie_is_lanes_times_transfers() -> None:
 
 
 BRING_ALL = [release for release in catalog.releases().values() if not release.vendor_images]
-"""Releases whose nodes take nothing from the image of a vendor."""
+"""Releases whose nodes use no image of a vendor."""
 
 
 def test_an_image_of_a_vendor_is_of_a_day_and_has_what_roles_would_bring() -> None:
-    """Its name ends with the day, which is not after the one on which its notes were read; parts are of roles, and have
+    """The name ends with its date, which is not after the date of its notes. Parts belong to roles and have
     versions."""
     rows = [(release, image) for release in catalog.releases().values() for image in release.vendor_images.items()]
     assert len(rows) == 2
@@ -251,7 +251,7 @@ def test_an_image_of_a_vendor_is_of_a_day_and_has_what_roles_would_bring() -> No
 
 
 def test_the_fabric_manager_is_of_the_drivers_version() -> None:
-    """The driver refuses another one."""
+    """The driver refuses another version."""
     for release in BRING_ALL:
         versions = {
             version
@@ -282,8 +282,8 @@ def test_a_release_runs_one_system() -> None:
 
 
 def test_a_lustre_client_is_of_the_releases_kernel() -> None:
-    """The package is for one kernel, which the release brings; another kernel would not load it. Amazon Linux has a
-    package for each of its own kernels."""
+    """The package is for a single kernel, which the release installs; another kernel would not load it. Amazon Linux
+    has a package for each of its kernels."""
     found = [release for release in catalog.releases().values() if release.clients["lustre"].packages]
     brought = [release for release in found if release.suite != "al2023" and not release.vendor_images]
     for release in brought:
@@ -294,7 +294,7 @@ def test_a_lustre_client_is_of_the_releases_kernel() -> None:
 
 
 def test_sources_have_digests() -> None:
-    """A whole commit and no tag, of a role that has what it is built with."""
+    """Sources name a full commit and no tag, and their role has the dependencies of the build."""
     assert all("pyxis" in release.sources for release in BRING_ALL)
     for release in catalog.releases().values():
         for role, source in release.sources.items():
@@ -311,7 +311,7 @@ def test_roles_of_a_release_refer_to_each_other() -> None:
 
 
 def test_no_package_is_listed_twice() -> None:
-    """A package belongs to one role or to the base, so that it is known who brings it."""
+    """A package belongs to a role or to the base, so that its origin is known."""
     for release in catalog.releases().values():
         everything = [*release.base_packages, *(each for packages in release.packages.values() for each in packages)]
         assert len(everything) == len(set(everything))
@@ -406,7 +406,7 @@ def test_facts_that_do_not_fit_together_are_named(
     ],
 )
 def test_suggestions(name: str, near: str, accelerator: str) -> None:
-    """Near spellings, and who else has the same accelerator."""
+    """Suggestions are near spellings, and machines with the same accelerator."""
     found = catalog.suggestions(name)
     assert (found.near.name if found.near else "") == near
     assert found.accelerator == accelerator
@@ -432,7 +432,7 @@ def test_rows_cannot_be_changed() -> None:
 
 
 def test_the_catalog_is_read_from_a_zip_file(tmp_path: Path) -> None:
-    """Data files are found wherever Python finds the package, also where there are no files."""
+    """Data files are found wherever Python finds the package, also in a zip file."""
     archive = tmp_path / "stampworks.zip"
     with zipfile.ZipFile(archive, "w") as out:
         for file in [PACKAGE / "__init__.py", *sorted((PACKAGE / "catalog").rglob("*"))]:

@@ -40,13 +40,13 @@ def test_the_kinds_of_file_system() -> None:
 
 
 def test_a_way_to_buy_is_named_once() -> None:
-    """Kind, tier and throughput per TiB mean one row: what is declared means one thing."""
+    """Kind, tier and throughput per TiB identify a single row, so that a declaration is unambiguous."""
     names = [(tier.kind, tier.tier, tier.mbps_per_tib) for tier in catalog.file_system_tiers().values()]
     assert len(names) == len(set(names))
 
 
 def test_throughput_comes_with_capacity_or_is_bought_or_neither_is_known() -> None:
-    """A kind whose TiB brings throughput declares its capacity; one whose TiB brings none has a reason."""
+    """A kind whose throughput depends on its TiB declares the capacity; a kind without such throughput has a reason."""
     for tier in catalog.file_system_tiers().values():
         if tier.mbps_per_tib:
             assert tier.capacity, tier.name
@@ -75,7 +75,7 @@ def test_efa_needs_as_much_throughput_in_every_tier() -> None:
 
 @pytest.mark.parametrize(("kind", "unit"), [("azure-managed-lustre", 1024), ("google-managed-lustre", 1)])
 def test_smallest_sizes_have_the_same_throughput(kind: str, unit: int) -> None:
-    """Clouds cut their tiers from equal servers, so that a minimum that was copied wrongly stands out."""
+    """Clouds build their tiers from equal servers, so that a wrong minimum stands out."""
     least = {
         tier.capacity[0][0] / unit * tier.mbps_per_tib  # type: ignore[index, operator]
         for tier in catalog.tiers_of(kind)
@@ -104,7 +104,7 @@ def test_every_fact_has_a_source() -> None:
 @pytest.mark.parametrize(
     ("ranges", "text"),
     [
-        ([[1200, 2400]], "[1200, 2400] is not first, last and step"),
+        ([[1200, 2400]], "[1200, 2400] is not [first, last, step]"),
         ([[1200, 2500, 1200]], "no number of steps of 1200 leads from 1200 to 2500"),
         ([[2400, 1200, 1200]], "no number of steps of 1200 leads from 2400 to 1200"),
         ([[0, 2400, 1200]], "0 and 1200 have to be more than 0"),

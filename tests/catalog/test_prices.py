@@ -22,7 +22,7 @@ def test_every_storage_price_is_of_a_way_to_buy() -> None:
 
 
 def test_every_part_is_billed_in_one_way() -> None:
-    """The sum multiplies: a disk by its GiB and the month, everything else by the hour."""
+    """The sum multiplies a disk by its GiB and the month, and all other parts by the hour."""
     found = {(price.part, price.per) for price in catalog.part_prices().values()}
     assert found == {
         *((part, "hour") for part in ("NAT gateway", "public address", "endpoint")),
@@ -31,7 +31,7 @@ def test_every_part_is_billed_in_one_way() -> None:
 
 
 def test_a_part_has_the_price_of_its_region() -> None:
-    """A price without a region is used where a region has none of its own, and no other price is."""
+    """A price without a region is used only for regions without a price of their own."""
     address = catalog.part_price("aws", "public address", "ap-south-1")
     assert address is not UNKNOWN
     assert (address.region, address.usd) == ("all", 0.005)
@@ -43,7 +43,7 @@ def test_a_part_has_the_price_of_its_region() -> None:
 
 
 def test_units_make_a_node() -> None:
-    """A price of an accelerator is multiplied by as many as the machine has, a price of a node by one."""
+    """A price per accelerator is multiplied by the number of accelerators; a price per node is not."""
     for row in rows(price_lists.PriceList, load("prices.yaml")["nodes"], "prices.yaml").values():
         assert row.units == (1 if row.unit == "node" else catalog.machines()[row.machine].accelerators), row.name
 
@@ -67,7 +67,7 @@ ROW = {"cloud": "aws", "machine": "p5", "purchase": "block", "unit": "node", "un
 
 
 def test_the_newest_of_conflicting_prices_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A later month stands first, an entry without a date last; none is lost."""
+    """Prices are sorted by month, newest first; entries without a date come last."""
     nodes = {
         "a": {**ROW, "source": "old"},
         "b": {**ROW, "usd": {"us-east-2": 31.46}, "source": "undated"},

@@ -1,4 +1,4 @@
-"""Switches of the catalog, and what they are chosen by."""
+"""Switches of the catalog, and their choice."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def test_every_row_has_its_source() -> None:
 
 
 def test_a_split_port_loses_nothing_and_gains_nothing() -> None:
-    """Ports at a lower rate are as many as share the higher one, or fewer."""
+    """A split port has as many lower-rate ports as share the higher rate, or fewer."""
     for switch in switches().values():
         whole = switch.rate_gbps * switch.ports[switch.rate_gbps]
         assert all(rate * count <= whole for rate, count in switch.ports.items())
@@ -40,7 +40,7 @@ def test_nics_fit_their_switches() -> None:
 
 @pytest.mark.parametrize("protocol", ["infiniband", "roce"])
 def test_machines_with_nics_that_switches_are_sold_for_have_one(protocol: str) -> None:
-    """Only rates without a published design have no switch: 100 Gb/s of RoCE."""
+    """Only rates without a published design have no switch: 100 Gb/s RoCE."""
     rates = {
         machine.nic_rate_gbps
         for machine in catalog.machines().values()

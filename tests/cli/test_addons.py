@@ -1,4 +1,4 @@
-"""`stampworks addons`: who installs what, and all that it takes to do it by hand."""
+"""`stampworks addons`: the installer of each add-on, and the data for a manual installation."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_values_and_objects_are_those_of_the_plan(file: Path, capsys: pytest.Cap
         (("kind: kubernetes, addons: {installer: none, mpi_operator: true}", "kind: slurm"), (), "has no add-ons"),
     ],
 )
-def test_what_it_cannot_say_is_refused(
+def test_refuses_requests_without_an_answer(
     edit: tuple[str, str], options: tuple[str, ...], text: str, file: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file.write_text(file.read_text().replace(*edit))

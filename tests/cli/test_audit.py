@@ -1,4 +1,4 @@
-"""`stampworks audit-thresholds`: what it prints, and how it ends."""
+"""`stampworks audit-thresholds`: output and exit codes."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_the_exit_code(
     rows: str, code: int, options: list[str], file: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The exit code is NO when a threshold is refused; else UNKNOWN when one cannot be judged."""
+    """The exit code is NO for a refused threshold, and UNKNOWN for a threshold that cannot be judged."""
     file.write_text(HEAD + rows)
     assert main(["audit-thresholds", str(file), *options]) == code
     assert capsys.readouterr().err == ""
 
 
 def test_json(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A list in the file's order, and nothing beside it."""
+    """The list has the file's order, and no other entry."""
     file.write_text(HEAD + UNKNOWN + OK)
     main(["audit-thresholds", str(file), "--json"])
     assert json.loads(capsys.readouterr().out) == [

@@ -37,7 +37,7 @@ def now() -> str:
 
 
 def test_siblings(backend: Path, project: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Equal, whether they were stamped or not, and the backend was asked where the project is."""
+    """The stacks are equal, stamped or not, and the backend was queried in the project's folder."""
     mark = now()
     (backend / "local.json").write_text(state(fingerprint=mark))
     assert main(["compare", "local", "other"]) == exits.FINE
@@ -56,14 +56,14 @@ def test_siblings(backend: Path, project: Path, capsys: pytest.CaptureFixture[st
 
 
 def test_edited_by_hand(backend: Path, project: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The answer is no, and says what was edited."""
+    """The answer is no, with the manual edits."""
     edit(project, "count: 2", "count: 3")
     assert main(["compare", "local", "other"]) == exits.NO
     assert capsys.readouterr().out.startswith("local and other: different\n  pool gpu: 2 nodes in local, 3 in other\n")
 
 
 def test_stamped_before_the_declaration_changed(backend: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Two equal declarations of which one has not been stamped again."""
+    """Two declarations are equal, but one of the stacks was not stamped again."""
     mark = now()
     (backend / "local.json").write_text(state(fingerprint=mark))
     (backend / "other.json").write_text(state(fingerprint="0123456789abcdef"))
@@ -115,7 +115,7 @@ def test_a_backend_that_does_not_say(
 
 
 def test_as_json(backend: Path, project: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """All differences, also those that follow from others."""
+    """The JSON lists all differences, including derived ones."""
     edit(project, "count: 2", "count: 3")
     assert main(["compare", "local", "other", "--json"]) == exits.NO
     found = json.loads(capsys.readouterr().out)
@@ -124,7 +124,7 @@ def test_as_json(backend: Path, project: Path, capsys: pytest.CaptureFixture[str
 
 
 def test_a_plan_in_a_file(backend: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The plan's file stands for a cluster that is declared elsewhere; no stack is asked."""
+    """A plan file stands for a cluster that is declared elsewhere; no backend is queried."""
     main(["plan", "--json"])
     file = tmp_path / "plan.json"
     file.write_text(capsys.readouterr().out)

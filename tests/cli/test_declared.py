@@ -25,7 +25,7 @@ def test_plan_as_text(project: Path, capsys: pytest.CaptureFixture[str]) -> None
 
 
 def test_plan_as_json(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """--json is the whole plan, readable again, with what rules say beside it: the same as the text has."""
+    """`--json` prints the whole plan with the findings of rules. It can be read back, and matches the text."""
     assert main(["plan", "--json", "-s", "local"]) == exits.FINE
     out = capsys.readouterr().out
     (project / "plan.json").write_text(out)
@@ -82,7 +82,7 @@ def test_nodes_of_one_accelerator(verb: str, nodes: int, tmp_path: Path, capsys:
 
 
 def test_a_wrong_declaration(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The declaration's own errors are printed as they are, nothing goes to stdout, and the input was wrong."""
+    """The errors of the declaration are printed unchanged, stdout stays empty, and the exit code is WRONG_INPUT."""
     stack = project / "stacks" / "Pulumi.local.yaml"
     stack.write_text(stack.read_text().replace("sim-h100", "sim-h10"))
     assert main(["plan"]) == exits.WRONG_INPUT
@@ -108,7 +108,7 @@ def test_a_wrong_declaration(project: Path, capsys: pytest.CaptureFixture[str]) 
 def test_plan_is_held_against_the_facts(
     facts: dict[str, object], verdict: str, code: int, project: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Facts of this boot are used; others, and ones that make no sense, are as good as none."""
+    """Facts of this boot are used; outdated or malformed facts are ignored."""
     keep_facts(**facts)
     assert main(["plan"]) == code
     assert f"  {verdict}  fabric.loopback  " in capsys.readouterr().out

@@ -22,7 +22,7 @@ def alice(cluster: StandIn, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_drain_and_return(cluster: StandIn, capsys: pytest.CaptureFixture[str]) -> None:
-    """Both end with the state of the nodes; the one that the drain is about does not make it a failure."""
+    """Both commands end with the state of the nodes. A drained node does not change their exit code."""
     cluster.jobs([job(7, "bob", "gpu-002")])
     assert main(DRAIN) == exits.FINE
     assert capsys.readouterr().out == (
@@ -102,12 +102,12 @@ def test_refused_drains(
 
 
 def test_return_by_force(cluster: StandIn) -> None:
-    """The explicit word."""
+    """`--force` returns a held node."""
     cluster.nodes(node("gpu-001", "IDLE", "DRAIN", reason="health: rail0 has no carrier"))
     assert main(["return", "gpu-001", "--force"]) == exits.FINE
 
 
-def test_nobody_answers(cluster: StandIn, capsys: pytest.CaptureFixture[str]) -> None:
+def test_silent_head_is_unknown(cluster: StandIn, capsys: pytest.CaptureFixture[str]) -> None:
     """Could not tell, and nothing was done."""
     cluster.unreachable()
     assert main(DRAIN) == exits.UNKNOWN

@@ -1,4 +1,4 @@
-"""`stampworks estimate`: what it prints, and how it ends."""
+"""`stampworks estimate`: output and exit codes."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_unknown_is_null(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_text(capsys: pytest.CaptureFixture[str]) -> None:
-    """The numbers first, and at the end all that they rest on."""
+    """The numbers come first, their assumptions last."""
     lines = said(capsys, WHOLE).splitlines()
     assert lines[0] == "70B parameters on 15T tokens, 2048 x h100 of p5"
     assert "  accelerator-days  184,319" in lines
@@ -88,7 +88,7 @@ def test_a_machine_by_another_name(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_experts(capsys: pytest.CaptureFixture[str]) -> None:
-    """Parameters that a token passes through are computed, and all of them are kept."""
+    """Compute costs depend on the active parameters; memory depends on all parameters."""
     words = "--params 671B --active 37B --tokens 14.8T --gpus 2048 --machine p5 --precision float8"
     lines = said(capsys, words).splitlines()
     assert lines[0] == "671B parameters (37B active) on 14.8T tokens, 2048 x h100 of p5, in float8"
@@ -122,8 +122,7 @@ def test_a_declared_model(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
 
 
 def test_a_machine_has_the_price_that_is_published(capsys: pytest.CaptureFixture[str]) -> None:
-    """The lowest price of all regions counts, with the highest beside it; a machine without a price has an unknown
-    one."""
+    """The lowest and highest price of all regions are shown; a machine without a price has an unknown price."""
     found = json.loads(said(capsys, "--params 70B --tokens 15T --gpus 1024 --machine p5 --mfu 0.4 --json"))
     offers = [each.usd_per_hour for each in catalog.prices_on_demand("p5")]
     assert found["usd"] == pytest.approx(found["gpu_days"] * 24 * min(offers) / 8)
@@ -154,7 +153,7 @@ def test_pools_of_different_machines(tmp_path: Path, capsys: pytest.CaptureFixtu
 def test_without_params_and_without_a_declaration(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A missing input comes first, not the place where it was looked for instead."""
+    """The error names the missing input, not the place of the search."""
     monkeypatch.chdir(tmp_path)
     assert refused(capsys, "--tokens 1T") == (
         f"no --params are given, and no declaration is found: no Pulumi.yaml in {tmp_path} or above it\n"
@@ -175,7 +174,7 @@ def test_declared_properties_of_a_model_are_used(tmp_path: Path, capsys: pytest.
 
 
 def test_nodes_that_do_not_always_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The duration is a range, from all nodes to those that always run; the cost is the same."""
+    """The duration is a range, from all nodes down to the permanent ones; the cost stays the same."""
     file = tmp_path / "cluster.yaml"
     file.write_text(DECLARED.replace("count: 16", "count: 16, count_min: 4"))
     found = json.loads(said(capsys, f"{file} --mfu 0.4 --json"))

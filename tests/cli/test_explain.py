@@ -1,4 +1,4 @@
-"""`stampworks explain`: how a value of a plan came about."""
+"""`stampworks explain`: the origin of a value of a plan."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_a_derived_value(file: str, capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_a_reason_of_several_values(file: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """Trunks are in each rail, and have one reason."""
+    """Trunks of all rails share a reason."""
     assert said(capsys, "fabric.trunks", file).startswith("fabric.trunks\n  because 2 nodes x 200 Mb/s / 1 = 400 Mb/s")
 
 
@@ -136,7 +136,7 @@ def test_the_number_of_a_pool_is_that_of_the_declaration(whole: str, capsys: pyt
 
 
 @pytest.mark.parametrize("path", ["groups.head", "groups.head.count", "groups.head.machine.name"])
-def test_nobody_declares_a_head(file: str, capsys: pytest.CaptureFixture[str], path: str) -> None:
+def test_head_has_no_declaration(file: str, capsys: pytest.CaptureFixture[str], path: str) -> None:
     """The settings of a pool do not explain the head."""
     assert "declared by" not in said(capsys, path, file)
 
@@ -167,7 +167,7 @@ def test_declared_values(whole: str, capsys: pytest.CaptureFixture[str], path: s
     "path", ["pools.gpu.machin", "pools.gpu.cont", "roll.max_unavailable_percen", "fabric.oversub"]
 )
 def test_suggested_paths_exist(whole: str, capsys: pytest.CaptureFixture[str], path: str) -> None:
-    """Suggested paths can be typed as they are, with existing names."""
+    """Suggested paths can be typed unchanged, with existing names."""
     _, offered, near = said(capsys, path, whole, code=2).rpartition("did you mean ")
     assert offered
     said(capsys, near.strip().removesuffix("?"), whole)
@@ -200,7 +200,7 @@ pools: [{name: gpu, machine: p5, count: 4}]
 
 
 def test_values_beside_the_plan(file: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """Rules, by their ids too; what it costs, all and each part; and expectations as the page calls them."""
+    """Rules by id, total and partial costs, and expectations can be explained by their names in the plan."""
     Path(file).write_text(ON_AWS)
     assert "  because addresses.room: pass: pool gpu can grow by " in said(capsys, "rules", file)
     assert said(capsys, "placement.zones", file).startswith("placement.zones\n  because unknown: gpu names no zone, ")

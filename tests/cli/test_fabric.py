@@ -38,7 +38,7 @@ def test_fabrics_without_switches_are_refused(capsys: pytest.CaptureFixture[str]
 
 @pytest.mark.parametrize("nodes", ["1", "2", "100"])
 def test_nodes_of_one_accelerator_are_no_other(nodes: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """Their NIC is on the same network, whose switches nobody sells."""
+    """Their NICs use the same network, whose switches are not for sale."""
     assert main(["fabric", "p5.4xlarge", nodes]) == exits.UNKNOWN
     out, err = capsys.readouterr()
     assert out.startswith(f"{nodes} x p5-4xlarge: cannot tell which switches they take\n")

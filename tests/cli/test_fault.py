@@ -1,4 +1,4 @@
-"""`stampworks fault`: what may be injected where, what the seed chooses, what is said. Nothing is broken in here."""
+"""`stampworks fault`: allowed faults, choices of the seed, and messages. No fault is injected here."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def made(cluster: StandIn, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> l
 def test_impossible_faults(
     argv: list[str], text: str, made: list[Injected], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Said with what can be; nothing is broken."""
+    """The error lists the possible faults; no fault is injected."""
     assert main(["fault", "inject", *argv]) == exits.WRONG_INPUT
     assert text in capsys.readouterr().err
     assert made == []
@@ -99,7 +99,7 @@ def test_given_options_are_used(made: list[Injected], capsys: pytest.CaptureFixt
         "its rail's rate; rails must catch it\nthe same again: --seed 1\n"
     )
     main(["fault", "inject", "xid", "--node", "gpu-001"])
-    assert "xid on gpu-001: simulated: a node's kernel says" in capsys.readouterr().out
+    assert "xid on gpu-001: simulated: a node's kernel reports" in capsys.readouterr().out
 
 
 def test_a_trunk_is_found_by_its_leaf_and_by_a_node(made: list[Injected], project: Path) -> None:
@@ -122,7 +122,8 @@ def test_a_node_that_is_off_cannot_be_broken(cluster: StandIn, capsys: pytest.Ca
 
 
 def test_the_list(capsys: pytest.CaptureFixture[str]) -> None:
-    """Every fault with what it does, whether it is real, who must catch it, and how bad it can be."""
+    """The list shows each fault with its effect, whether it is real, the check that must find it, and its range of
+    severity."""
     assert main(["fault", "list"]) == exits.FINE
     lines = capsys.readouterr().out.splitlines()
     assert lines[-1] == "nothing is injected"

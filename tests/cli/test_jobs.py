@@ -88,7 +88,7 @@ def at_work(cluster: StandIn, *states: tuple[str, str]) -> None:
 
 
 def test_waiting_for_the_end(cluster: StandIn, shared: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Why it waits, and how it ended; the exit code says whether it finished."""
+    """The output shows the reason to wait and the outcome; the exit code says whether the run finished."""
     cluster.jobs([], [queued("demo", "PENDING", "Resources")], [queued("demo", "COMPLETED")])
     assert main([*TRAIN, "--wait"]) == exits.FINE
     said = capsys.readouterr()
@@ -121,7 +121,7 @@ def test_a_log(cluster: StandIn, shared: Path, capsys: pytest.CaptureFixture[str
 
 
 def test_a_list(cluster: StandIn, capsys: pytest.CaptureFixture[str]) -> None:
-    """A line a job, why it waits at the end; also those that came by sbatch, with what they use."""
+    """Each job has a line, with the reason to wait at its end. Jobs of sbatch are listed with their resources."""
     assert main(["jobs"]) == exits.FINE
     assert capsys.readouterr().out == "there are no jobs\n"
     waiting = queued("demo", "PENDING", "Dependency", start_time={"set": True, "number": 1795305600})
@@ -149,12 +149,12 @@ def test_a_list(cluster: StandIn, capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_cancelling(cluster: StandIn, capsys: pytest.CaptureFixture[str]) -> None:
-    """Says what can be done with the run afterwards."""
+    """The output says how to continue the run."""
     at_work(cluster, ("RUNNING", "None"))
     assert main(["cancel", "demo"]) == exits.FINE
     assert (cluster.folder / "scancel").read_text() == "7\n"
     assert capsys.readouterr().out == (
-        "run demo is cancelled: job 7; its checkpoints stay, and submit goes on from them\n"
+        "run demo is cancelled: job 7; its checkpoints stay, and submit continues from them\n"
     )
     at_work(cluster, ("COMPLETED", "None"))
     assert main(["cancel", "demo"]) == exits.FINE
@@ -162,7 +162,7 @@ def test_cancelling(cluster: StandIn, capsys: pytest.CaptureFixture[str]) -> Non
 
 
 def test_a_silent_cluster(cluster: StandIn, capsys: pytest.CaptureFixture[str]) -> None:
-    """Could not tell is an exit code of its own."""
+    """An unknown result has its own exit code."""
     cluster.unreachable()
     for argv in (TRAIN, ["jobs"], ["logs", "demo"], ["cancel", "demo"]):
         assert main(argv) == exits.UNKNOWN
@@ -191,7 +191,8 @@ ON_KUBERNETES = ["submit", "training", "demo", "-s", "local-k8s"]
 
 
 def test_a_run_is_written_down(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    """No cluster is asked. YAML documents and one JSON List contain the same objects."""
+    """The manifest is printed without access to the cluster. YAML documents and the JSON List contain the same
+    objects."""
     monkeypatch.chdir(ROOT)
     monkeypatch.setattr("stampworks.cli.clusters.members_of", None)
     assert main([*ON_KUBERNETES, "--print", "trainjob", "--set", "steps=5"]) == exits.FINE

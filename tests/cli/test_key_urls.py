@@ -1,4 +1,4 @@
-"""Keys of users at URLs: a real server on the loopback, which `stampworks lock` asks, and nothing else does."""
+"""SSH keys of users at URLs: `stampworks lock` fetches them from a real server on the loopback; no other verb does."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`stampworks login`, and what a user can do with the file that it writes."""
+"""`stampworks login`, and the use of the file that it writes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.operations.slurm.standin import StandIn, job, node
 
 
 def target(cluster: str, member: Member) -> str:
-    """A way in for each node."""
+    """A route to each node."""
     return f"ssh://127.0.0.1/{cluster}/{member.name}"
 
 
@@ -31,7 +31,7 @@ def file(cluster: StandIn, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> P
 
 @pytest.fixture
 def alone(cluster: StandIn, file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Her connection, where there is no project and no Pulumi; ssh is the stand-in's."""
+    """Connection of a user without project and Pulumi; ssh is a stand-in."""
     ssh = tmp_path / "hers" / "ssh"
     ssh.parent.mkdir()
     # a login shell would look for Slurm's programs at their paths on a node
@@ -102,7 +102,9 @@ def test_shared_state_is_for_administrators(verb: list[str], alone: Path, capsys
 
 
 @pytest.mark.parametrize("verb", [["run", "--user", "root", "id"], ["submit", "training", "x", "--user", "root"]])
-def test_nobody_is_somebody_else(verb: list[str], alone: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_connection_is_refused_for_another_user(
+    verb: list[str], alone: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(verb) == exits.WRONG_INPUT
     assert capsys.readouterr().err == (f"{alone} is a connection of alice, and not of root\n  hint: leave --user out\n")
 
@@ -171,7 +173,7 @@ def test_a_file_that_is_no_good(
 
 
 def test_a_file_that_others_may_write(alone: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The file names the command through which ssh connects."""
+    """A file that others may write is refused: it names a command that ssh runs."""
     connections.read.cache_clear()
     capsys.readouterr()
     alone.chmod(0o620)
@@ -181,7 +183,7 @@ def test_a_file_that_others_may_write(alone: Path, capsys: pytest.CaptureFixture
 
 
 def test_a_connection_of_another_release_is_written_anew(file: Path, cluster: StandIn) -> None:
-    """The error of an outdated connection says so."""
+    """The error of an outdated connection says how to write it again."""
     Path("other.json").write_text(json.dumps({"connection": 99}))
     assert main(["login", "--as", "alice", "--to", "other.json"]) == exits.FINE
     assert json.loads(Path("other.json").read_text())["user"] == "alice"
@@ -190,7 +192,7 @@ def test_a_connection_of_another_release_is_written_anew(file: Path, cluster: St
 def test_a_connection_in_its_place_needs_no_name(
     alone: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Outside of projects; inside of one a stack is meant."""
+    """This holds outside of projects; in a project, verbs use its stack."""
     place = tmp_path / "config" / "stampworks" / "connection.json"
     place.parent.mkdir(parents=True)
     alone.rename(place)

@@ -1,4 +1,4 @@
-"""The command line as a whole: exit codes, texts of what is wrong, leaving quietly."""
+"""The command line as a whole: exit codes, error texts and quiet exits."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_each_verb_is_where_the_table_says() -> None:
     ],
 )  # fmt: skip
 def test_a_wrong_command_line(argv: list[str], text: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """A wrong command line is refused with the nearest right word, with exit code 2."""
+    """A wrong command line is refused with the nearest valid word, and exit code 2."""
     assert usage(argv, capsys) == (exits.WRONG_INPUT, text)
 
 
@@ -96,7 +96,7 @@ def test_a_wrong_command_line(argv: list[str], text: str, capsys: pytest.Capture
     ],
 )
 def test_an_error_as_json(argv: list[str], message: str, project: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Errors are JSON as well, if requested; stderr has the text as before."""
+    """Errors are JSON if requested; stderr has the text in addition."""
     assert main(argv) != exits.FINE
     out, err = capsys.readouterr()
     [problem] = json.loads(out)["error"]["problems"]
@@ -119,7 +119,7 @@ def test_problems_of_a_declaration_as_json(project: Path, capsys: pytest.Capture
 
 
 def test_no_project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    """Outside of a project a stack cannot be found, and the text says where it was looked for."""
+    """The error says where the project was searched."""
     monkeypatch.chdir(tmp_path)
     assert main(["plan"]) == exits.WRONG_INPUT
     assert capsys.readouterr().err == (
@@ -129,7 +129,7 @@ def test_no_project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pyt
 
 @pytest.mark.parametrize("verb", [["plan"], ["status"], ["image"], ["ssh", "-s", "prod", "head"]])
 def test_no_such_stack(verb: list[str], project: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Every verb that takes a stack lists the stacks there are."""
+    """Every verb that takes a stack lists the existing ones."""
     argv = verb if "-s" in verb else [*verb, "-s", "prod"]
     assert main(argv) == exits.WRONG_INPUT
     said = capsys.readouterr().err
@@ -172,7 +172,7 @@ def test_stacks_are_where_pulumi_looks_for_them(project: Path, capsys: pytest.Ca
 
 
 def test_a_project_that_cannot_be_read(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The file is named, and what tells more about it."""
+    """The error names the file, and a command that explains more."""
     (project / "Pulumi.yaml").write_text("name: [")
     assert main(["plan"]) == exits.WRONG_INPUT
     assert capsys.readouterr().err == (
@@ -196,7 +196,7 @@ def test_a_plan_stands_for_a_stack(cluster: StandIn, project: Path, capsys: pyte
     ("text", "why"), [("{", "Expecting property name"), ("[]", "expected a mapping"), ("{}", "Plan: lacks version")]
 )
 def test_a_file_that_is_no_plan(text: str, why: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The error says which field is missing, and how to write the plan again. Plans of other releases count, too."""
+    """The error names the missing field, and how to write the plan again. This includes plans of other releases."""
     file = tmp_path / "plan.json"
     file.write_text(text)
     assert main(["status", "-s", str(file)]) == exits.WRONG_INPUT
@@ -257,7 +257,7 @@ def test_a_reader_that_leaves_is_no_error() -> None:
 
 
 def test_control_c_is_quiet(project: Path) -> None:
-    """It prints no traceback, and exits with the status that shells expect."""
+    """Ctrl-C prints no traceback, and exits with the status that shells expect."""
     program = (
         "import sys, time, stampworks.cli.declared as d; d.show_schema = lambda _: (print('on', flush=True), "
         "time.sleep(30)); from stampworks.cli.main import main; sys.exit(main(['schema']))"
@@ -286,7 +286,7 @@ def test_help_names_every_verb(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_version_is_the_one_of_the_sources_and_loads_no_verb() -> None:
-    """The version does not come from the metadata of an installation, which can be of an earlier one."""
+    """The version comes from the sources: metadata of an installation may be outdated."""
     assert re.fullmatch(r"\d+\.\d+\.\d+", VERSION)
     program = (
         "import sys; from stampworks.cli import main\n"

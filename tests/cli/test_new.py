@@ -22,7 +22,7 @@ def stacks(project: Path) -> Path:
 
 
 def test_a_sibling_of_what_was_bought(stacks: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Two clusters would want one reservation. A cloud whose images are looked up wants a lock."""
+    """Two clusters cannot share a reservation. A cloud with looked-up images needs a lock."""
     (stacks / "Pulumi.bought.yaml").write_text(
         "config:\n  stampworks:cluster:\n    version: 1\n    name: bought\n    cloud: aws\n    region: us-east-1\n"
         "    network: {cidr: 10.90.0.0/16}\n"
@@ -40,7 +40,7 @@ def test_a_sibling_of_what_was_bought(stacks: Path, capsys: pytest.CaptureFixtur
 
 
 def test_a_sibling_in_the_same_network(stacks: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The addresses of an existing network are what they are."""
+    """A sibling keeps the addresses of the existing network."""
     subnets = "".join(
         f"        - {{purpose: {purpose}, zone: us-east-1a, id: subnet-0123456789abcdef{n}, cidr: 10.20.{n}.0/24}}\n"
         for n, purpose in enumerate(("nodes", "storage"))
@@ -90,7 +90,7 @@ def test_each_sibling_has_addresses_of_its_own(stacks: Path) -> None:
 
 
 def test_a_sibling_on_kubernetes_does_not_meet_its_pods(stacks: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The next range would be theirs; its own pods and services are those of its source."""
+    """The next range would overlap with pods of the source: the sibling keeps its ranges for pods and services."""
     source = stacks / "Pulumi.local.yaml"
     text = source.read_text().replace("    pools:", "    network: {cidr: 10.239.0.0/16}\n    pools:", 1)
     source.write_text(text.replace("    scheduler:\n", "    scheduler:\n      kind: kubernetes\n"))
@@ -121,14 +121,14 @@ def test_refused_siblings(stacks: Path, argv: list[str], text: str, capsys: pyte
 
 
 def test_a_stack_that_cannot_be_read_is_said(stacks: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Its addresses cannot be known to be free."""
+    """Its addresses are unknown, so that no range is known to be free."""
     (stacks / "Pulumi.broken.yaml").write_text("config: [\n")
     assert main(NEW) == exits.FINE
     assert capsys.readouterr().err == "stack broken cannot be read: its addresses may be taken twice\n"
 
 
 def test_no_addresses_are_left(stacks: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Only one private range has that size."""
+    """The only private range of that size is used."""
     source = stacks / "Pulumi.local.yaml"
     source.write_text(source.read_text().replace("    pools:", "    network: {cidr: 10.0.0.0/8}\n    pools:", 1))
     assert main(NEW) == exits.WRONG_INPUT
@@ -141,7 +141,7 @@ def test_no_addresses_are_left(stacks: Path, capsys: pytest.CaptureFixture[str])
 def test_nothing_half_done(
     stacks: Path, wrong: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A text that would not mean the same is never put in place."""
+    """A sibling's file is written only if it means the same as its source."""
     before = sorted(stacks.iterdir())
     monkeypatch.setattr("stampworks.declaration.sibling.sibling_text", lambda *_: wrong)
     assert main(NEW) == exits.WRONG_INPUT

@@ -16,7 +16,7 @@ class Terminal(io.StringIO):
 
 
 def test_a_quick_step_shows_nothing_on_a_terminal() -> None:
-    """Below a second there is nothing to wait for, so nothing to say."""
+    """A step below a second prints no progress."""
     terminal = Terminal()
     with Progress("asking", terminal) as progress:
         progress("head")
@@ -45,7 +45,7 @@ def test_a_pipe_gets_plain_lines() -> None:
 
 
 def test_a_step_that_fails_does_not_say_that_it_is_through(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The error that follows is the last word."""
+    """The error is the last line; the step does not report its end."""
     monkeypatch.setattr(output, "SHOWN_AFTER_S", 0.0)
     pipe = io.StringIO()
     with pytest.raises(ZeroDivisionError), Progress("building", pipe):

@@ -63,7 +63,7 @@ def test_status_of_a_broken_node(cluster: StandIn, capsys: pytest.CaptureFixture
 
 
 def test_status_of_a_silent_cluster(cluster: StandIn, capsys: pytest.CaptureFixture[str]) -> None:
-    """Could not tell is an exit code of its own."""
+    """An unknown result has its own exit code."""
     cluster.unreachable()
     assert main(["status"]) == exits.UNKNOWN
     assert capsys.readouterr().out.endswith(
@@ -97,7 +97,7 @@ def test_run_on_a_pool_as_a_user(cluster: StandIn) -> None:
 
 
 def test_a_command_begins_with_the_first_word(cluster: StandIn, capfd: pytest.CaptureFixture[str]) -> None:
-    """Options and -- behind the first word belong to the command."""
+    """Options and `--` after the first word belong to the command."""
     assert main(["run", "--nodes", "1", "echo", "--nodes", "2", "--", "--help"]) == 0
     assert capfd.readouterr().out == "--nodes 2 -- --help\n"
 
@@ -118,7 +118,7 @@ def test_run_takes_the_nodes_that_can_take_it(cluster: StandIn, capfd: pytest.Ca
 
 
 def test_run_waits_for_nobody_unless_it_is_asked_to(cluster: StandIn, capfd: pytest.CaptureFixture[str]) -> None:
-    """The answer is no, with every reason; --wait waits for jobs to end, and for nothing else."""
+    """Without `--wait`, the answer is no with every reason. With it, the verb waits for running jobs only."""
     cluster.nodes(
         node("gpu-001", "IDLE", "DRAIN", reason="person alice: new fans"),
         node("gpu-002", "MIXED", gres_used="gpu:h100:2(IDX:0-1)"),
@@ -140,14 +140,14 @@ def test_run_waits_for_nobody_unless_it_is_asked_to(cluster: StandIn, capfd: pyt
 
 
 def test_run_says_which_nodes_are_not_there(cluster: StandIn, capfd: pytest.CaptureFixture[str]) -> None:
-    """Missing nodes are those that always run; a node with too few accelerators has a reason of its own."""
+    """Missing nodes are those that always run; too few accelerators are another reason."""
     cluster.roster = cluster.without("gpu-001")
     assert main(["run", "--gpus", "1", "true"]) == 0
     assert capfd.readouterr().err == ("left out: gpu-001: it does not run\nleft out: cpu-001: it has no accelerators\n")
 
 
 def test_run_starts_no_node_of_another_pool(cluster: StandIn) -> None:
-    """Slurm would start one that is not there now, where its nodes come and go with the work."""
+    """Slurm would start elastic nodes of the other pool."""
     cluster.roster = cluster.without("cpu-001")
     assert main(["run", "--pool", "gpu", "true"]) == 0
     assert srun(cluster)[-2:] == ["--exclude=cpu-001", "--gres=gpu:8"]
@@ -227,7 +227,7 @@ def test_missing_nodes_and_jobs(
 
 
 def in_a_process(cluster: StandIn, verb: list[str]) -> list[str]:
-    """The same command line as a process of its own, with the stand-in for a cluster."""
+    """Run the same command line in a separate process, with the stand-in for a cluster."""
     program = (
         "import sys, stampworks.operations as o; from stampworks.plan import *; "
         f"o.members = lambda *_: from_dict(Roster, {cluster_data(cluster)!r}); "
@@ -271,7 +271,7 @@ def test_ssh_to_a_job(asked: str, cluster: StandIn, project: Path) -> None:
         (
             "demo",
             exits.NO,
-            "job demo is on no node now: it is waiting\n  hint: stampworks jobs lists those that run\n",
+            "job demo is on no node now: it is waiting\n  hint: stampworks jobs lists running jobs\n",
         ),
     ],
 )
@@ -294,7 +294,7 @@ def test_ssh_becomes_ssh(cluster: StandIn, project: Path) -> None:
 def test_a_missing_program_of_this_machine(
     verb: list[str], cluster: StandIn, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Without ssh or nsenter the cluster cannot be reached: the error names the package."""
+    """Without ssh or nsenter the cluster is unreachable: the error names the package."""
     cluster.roster = dataclasses.replace(cluster.roster, reach=("no-such-program",))
     assert main(verb) == exits.UNKNOWN
     assert capsys.readouterr().err == (
@@ -305,7 +305,7 @@ def test_a_missing_program_of_this_machine(
 
 @contextlib.contextmanager
 def running(cluster: StandIn, script: str) -> Iterator[tuple[subprocess.Popen[bytes], IO[bytes], IO[bytes]]]:
-    """A run whose command has begun: its process, what it says, and its errors."""
+    """A run whose command has started: process, output and errors."""
     command = in_a_process(cluster, ["run", "--", "sh", "-c", f"echo on; {script}"])
     pipe = subprocess.PIPE
     with subprocess.Popen(command, stdout=pipe, stderr=pipe, bufsize=0, start_new_session=True) as process:
@@ -339,6 +339,6 @@ def test_a_run_whose_reader_leaves_is_cancelled(cluster: StandIn, project: Path)
 
 
 def end_group(group: int) -> None:
-    """The stand-in for a remote command, which nothing else ends."""
+    """End the stand-in for a remote command, which has no other owner."""
     with contextlib.suppress(ProcessLookupError):
         os.killpg(group, signal.SIGKILL)

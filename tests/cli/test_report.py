@@ -91,7 +91,7 @@ def test_earlier_proofs_come_from_the_backends_history(
 
 
 def test_earlier_proofs_from_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """They need no stack; one of another cluster is refused where a key tells."""
+    """No stack is needed. Certificates of another cluster are refused if a key shows it."""
     before = dataclasses.replace(CERTIFICATE, started="2026-11-20T19:00:00Z")
     for name, text in (("now", FILE), ("then", signed(before, PRIVATE)), ("other", signed(before, new_key()[0]))):
         (tmp_path / name).write_text(text)
@@ -147,7 +147,7 @@ def test_a_report_of_a_failure_is_a_report(tmp_path: Path, capsys: pytest.Captur
 def test_a_stack_without_a_certificate(
     text: str | None, code: int, said: str, backend: Path, project: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Why there is no report, and what to do."""
+    """The error says why there is no report, and what to do."""
     if text is not None:
         (backend / "local.json").write_text(text)
     assert main(["report"]) == code
@@ -155,7 +155,7 @@ def test_a_stack_without_a_certificate(
 
 
 def test_invalid_certificates(tmp_path: Path, project: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Another file, a plan, and two things at once."""
+    """Refused are a foreign file, a plan, and two sources at once."""
     (tmp_path / "x.json").write_bytes(b"\xff")
     assert main(["report", str(tmp_path / "x.json")]) == exits.WRONG_INPUT
     assert (
@@ -190,7 +190,8 @@ def test_report_of_a_run_from_a_file(
 def test_report_of_the_runs_of_a_cluster(
     backend: Path, project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """All of them, or one; a cluster that is down makes no report impossible, unless a run was asked for."""
+    """The report covers all runs or a single run. An unreachable cluster prevents the report only if a run was
+    requested."""
     (backend / "local.json").write_text(state(proof(FILE)))
     assert main(["report", "--format", "markdown"]) == exits.FINE
     assert "Training runs are unknown: cluster local is not running." in capsys.readouterr().out

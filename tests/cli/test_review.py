@@ -46,7 +46,7 @@ Capsys = pytest.CaptureFixture[str]
 
 
 class Repository:
-    """A project in a git repository, with two stacks on one base; the working directory is in it."""
+    """A git repository with a project of two stacks on the same base."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -96,7 +96,7 @@ def reviewed(capsys: Capsys, *argv: str, stack: str = "one", code: int = exits.F
 
 
 def test_a_change_of_a_base(repository: Repository, capsys: Capsys) -> None:
-    """Read at both revisions with everything it extends; who stands on the same base would follow."""
+    """Both revisions are read with all bases. Other stacks on the same base are named as followers."""
     repository.edit("stacks/base/all.yaml", "count: 2", "count: 4")
     repository.commit()
     found = reviewed(capsys, "--base", "HEAD~1", "--head", "HEAD")
@@ -111,7 +111,7 @@ def test_a_change_of_a_base(repository: Repository, capsys: Capsys) -> None:
 
 
 def test_a_change_of_one_stack_has_no_siblings(repository: Repository, capsys: Capsys) -> None:
-    """Others on the base stay as they are."""
+    """Other stacks on the base are unchanged."""
     repository.edit("stacks/Pulumi.one.yaml", "name: one", "name: one\n    proof: {level: quick}")
     found = reviewed(capsys, "--base", "HEAD", "--head", ".")
     assert [each["written"] for each in found["changes"]] == ["proof.level"]
@@ -128,7 +128,7 @@ def test_a_change_of_one_stack_has_no_siblings(repository: Repository, capsys: C
     ],
 )  # fmt: skip
 def test_meaningless_edits_are_no_change(repository: Repository, capsys: Capsys, old: str, new: str) -> None:
-    """Comments, defaults, the order of keys and of lists whose order says nothing."""
+    """Comments, defaults, and the order of keys and unordered lists do not count."""
     repository.edit("stacks/base/all.yaml", old, new)
     found = reviewed(capsys, "--base", "HEAD", "--head", ".")
     assert (found["verdict"], found["headline"]) == ("pass", "Nothing changes.")
@@ -217,7 +217,7 @@ def test_another_release_of_the_format(repository: Repository, capsys: Capsys) -
 
 
 def test_a_plan_of_another_release(repository: Repository, capsys: Capsys) -> None:
-    """The same for a plan's file, and for one that is none."""
+    """A plan of another release is refused, as is a file that is no plan."""
     for text in ("{}", "[" * 100_000, '{"version": 7}', "\ud800".encode("utf-8", "surrogatepass").decode("latin-1")):
         repository.write("plan.json", text)
         assert "--base: plan.json is no plan of this release" in wrong(capsys, "--base", "plan.json", "--head", ".")
@@ -232,7 +232,7 @@ def test_options_are_no_revisions(repository: Repository, capsys: Capsys, name: 
 
 @pytest.mark.parametrize("name", ["nowhere", "HEAD~99", "main:stacks", "x" * 5000, "$(touch x)"])
 def test_sides_that_do_not_exist(repository: Repository, capsys: Capsys, name: str) -> None:
-    """Neither a revision nor a path, and the page says so as well."""
+    """The side is neither a revision nor a path; the page says so, too."""
     said = "is neither a revision of this repository nor a file"
     assert said in wrong(capsys, "--base", name, "--head", ".")
     assert main(["review", "-s", "one", "--base", name, "--head", "."]) == exits.WRONG_INPUT
@@ -262,7 +262,7 @@ def test_a_folder_that_is_no_project(repository: Repository, capsys: Capsys, tmp
 
 
 def test_names_of_stacks_are_no_lines(repository: Repository, capsys: Capsys) -> None:
-    """A file may be called anything, and an error stays one."""
+    """A stack's file may have any name; each error stays on its line."""
     repository.write("stacks/Pulumi.x\n  hint: run it.yaml", "")
     assert main(["review", "-s", "three\n", "--base", "HEAD", "--head", "."]) == exits.WRONG_INPUT
     assert capsys.readouterr().err == (
@@ -359,7 +359,7 @@ def test_siblings_that_take_long(repository: Repository, capsys: Capsys, monkeyp
 
 
 def test_a_change_that_breaks_another_stack(repository: Repository, capsys: Capsys) -> None:
-    """The review fails and names the stack with the first problem, also where its own stack does not change."""
+    """The review fails and names the stack with the first problem, even if its own stack does not change."""
     repository.write("stacks/base/other.yaml", BASE)
     repository.write("stacks/Pulumi.three.yaml", STACK.replace("NAME", "three").replace("all.yaml", "other.yaml"))
     repository.commit()
@@ -375,7 +375,7 @@ def test_a_change_that_breaks_another_stack(repository: Repository, capsys: Caps
 
 
 def test_a_change_that_another_stack_refuses(repository: Repository, capsys: Capsys) -> None:
-    """A stack that the reviewed one knows nothing of can be lost by the change, too."""
+    """The change may also lose a stack that is not under review."""
     repository.edit("stacks/Pulumi.two.yaml", "name: two", "name: other")
     found = reviewed(capsys, "--base", "HEAD", "--head", ".", code=exits.NO)
     assert found["headline"] == "Nothing changes. Stacks whose own review fails: two."
@@ -386,7 +386,7 @@ def test_effects_that_fail_a_review(repository: Repository, capsys: Capsys) -> N
     repository.edit("stacks/base/all.yaml", "machine: sim-h100", "machine: sim-a100-small")
     found = reviewed(capsys, "--base", "HEAD", "--head", ".", "--fail-on", "data")
     assert (found["verdict"], found["effects"]) == ("pass", ["replace", "restart"])
-    assert "Needs approval: parts are taken down and made anew." in found["headline"]
+    assert "Needs approval: parts are removed and created again." in found["headline"]
     assert main(["review", "-s", "one", "--base", "HEAD", "--head", ".", "--fail-on", "replace"]) == exits.NO
     assert capsys.readouterr().err == "the change has an effect that --fail-on names: replace\n"
     assert main(["review", "--base", "HEAD", "--head", ".", "--fail-on", "money"]) == exits.WRONG_INPUT
@@ -415,7 +415,7 @@ def test_keys_in_files_of_a_revision(repository: Repository, capsys: Capsys) -> 
 
 
 def test_secrets_are_not_read(repository: Repository, capsys: Capsys) -> None:
-    """Other settings of a stack's configuration are neither read nor shown."""
+    """Secrets and unrelated settings of a stack's configuration are neither read nor shown."""
     text = (repository.folder / "stacks" / "Pulumi.one.yaml").read_text()
     repository.write("stacks/Pulumi.one.yaml", f"encryptionsalt: v1:abc\n{text}  aws:secretKey: {{secure: hunter2}}\n")
     assert main(["review", "-s", "one", "--base", "HEAD", "--head", "."]) == exits.FINE
@@ -483,7 +483,7 @@ def replaced(path: str, value: Any) -> Any:
 def test_a_plan_that_names_what_is_not_there(
     repository: Repository, capsys: Capsys, path: str, value: Any, text: str
 ) -> None:
-    """A plan of an older catalog, or an edited one, is an error of its side."""
+    """An inconsistent plan, of an older catalog or edited, is an error of its side."""
     repository.write("aws.yaml", AWS)
     assert main(["plan", "--json", "aws.yaml"]) in (exits.FINE, exits.UNKNOWN, exits.NO)
     data = json.loads(capsys.readouterr().out)

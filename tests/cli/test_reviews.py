@@ -1,7 +1,7 @@
-"""The review of a recorded change of every stack of this repository, as data and as people read it.
+"""The review of a recorded change of every stack of this repository, as data and as text.
 
 A stack without a recorded change is reviewed as new. `pytest tests/cli/test_reviews.py --regenerate` writes the reviews
-anew; the difference is what a reviewer reads.
+again: review their difference.
 """
 
 from __future__ import annotations

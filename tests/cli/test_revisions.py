@@ -39,7 +39,7 @@ def test_stacks_of_the_machine(repository: Repository, capsys: Capsys, tmp_path:
 
 
 def test_no_stack_outside_of_what_was_written(tmp_path: Path) -> None:
-    """Neither is a file of a stack, wherever its name comes from."""
+    """Bases outside of the revision are refused, wherever the name comes from."""
     file = tmp_path / "Pulumi.one.yaml"
     file.write_text(SECRET)
     written = tmp_path / "written"
@@ -52,7 +52,7 @@ def test_no_stack_outside_of_what_was_written(tmp_path: Path) -> None:
     ['description: !!int ""\n', "description: !!timestamp x\n", "description: !!float ''\n", "stackConfigDir: ''\n"],
 )
 def test_tags_make_no_values(repository: Repository, capsys: Capsys, text: str) -> None:
-    """A Pulumi.yaml is asked for one text; the rest of it is not made into anything."""
+    """Tags of YAML create no objects: the reader takes a single text from Pulumi.yaml."""
     repository.write("Pulumi.yaml", f"name: test\nruntime: python\n{text}")
     repository.write(
         "Pulumi.one.yaml", "config:\n  stampworks:cluster:\n    extends: stacks/base/all.yaml\n    name: one\n"
@@ -100,7 +100,7 @@ def test_many_names_for_one_object(repository: Repository, capsys: Capsys) -> No
 
 
 def test_many_stacks(repository: Repository, capsys: Capsys) -> None:
-    """YAML takes its time: there is an end to how much of it a side has, at a file."""
+    """YAML is slow to parse, so that the size of each side is limited."""
     for number in range(10):
         repository.write(f"stacks/Pulumi.{number}.yaml", "#" * 255 * 1024)
     repository.commit()
@@ -253,7 +253,7 @@ def test_a_project_above_the_repository(repository: Repository, capsys: Capsys) 
 
 
 def test_a_name_that_no_file_can_have(repository: Repository, capsys: Capsys) -> None:
-    """A tree may have longer ones than the machine that reads."""
+    """A git tree may contain names that are too long for this machine."""
     with_role(repository)
     repository.commit()
     blob = repository.git("hash-object", "-w", "Pulumi.yaml")

@@ -60,7 +60,7 @@ def test_another_machine_can_be_asked_for(capsys: pytest.CaptureFixture[str]) ->
 
 
 def test_a_node_that_is_not_there(cloud: Renewal, capsys: pytest.CaptureFixture[str]) -> None:
-    """None of the named is given up then."""
+    """With an unknown node among the names, no node is drained."""
     assert main(["roll", "gpu-001", "gpu-01", "--reason", "x"]) == exits.WRONG_INPUT
     assert "no node is called 'gpu-01'" in capsys.readouterr().err
     assert cloud.late == {}

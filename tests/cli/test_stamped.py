@@ -20,7 +20,7 @@ ROLL, CLUSTER = "stampworks:cluster:Roll", "stampworks:cluster:Cluster"
 
 
 def hold(backend: Path, *resources: dict[str, Any]) -> None:
-    """Have the backend hold these resources of the stack `local`."""
+    """Let the backend hold these resources for the stack `local`."""
     (backend / "local.json").write_text(json.dumps({"deployment": {"resources": list(resources)}}))
 
 
@@ -110,7 +110,7 @@ def test_a_file_that_is_gone(stamped: Plan, project: Path, capsys: pytest.Captur
 
 
 def test_nodes_that_are_not_ours_have_no_roll(stamped: Plan, backend: Path, edit: Edit) -> None:
-    """The cluster itself has the plan then, of the last `up` that came to its end."""
+    """The cluster itself then has the plan of the last complete `up`."""
     hold(backend, {"type": CLUSTER, "outputs": {"plan": written(stamped)}})
     edit("count: 2", "count: 3")
     assert clusters.plan_of("local").pools[0].count == 2

@@ -22,9 +22,9 @@ OWN = ["submit", "job.yaml", "--user", "alice"]
 
 @pytest.fixture(autouse=True)
 def shared(project: Path, cluster: StandIn, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A shared directory that is a folder here, and a job file in the working directory.
+    """A shared directory on this machine, and a job file in the working directory.
 
-    What watches a secret ends when that is gone.
+    The watcher of a secret ends with the directory.
     """
     file = project / "stacks" / "Pulumi.local.yaml"
     file.write_text(file.read_text().replace("users:\n", STORAGE))
@@ -100,7 +100,7 @@ def test_a_command(shared: Path) -> None:
     ],
 )
 def test_refused(argv: list[str], text: str, cluster: StandIn, capsys: pytest.CaptureFixture[str]) -> None:
-    """Nothing is sent to the cluster."""
+    """The cluster receives no request."""
     assert main(argv) == exits.WRONG_INPUT
     assert text in capsys.readouterr().err
     assert not (cluster.folder / "sent").exists()
@@ -119,7 +119,7 @@ def test_a_secret_that_is_missing(
 
 
 def test_a_job_at_work(cluster: StandIn, capsys: pytest.CaptureFixture[str]) -> None:
-    """A user has one job of a name at a time; another user may have one, too."""
+    """A user may have a single job of a name at a time; other users may use the same name."""
     cluster.jobs([queued("job", "RUNNING", comment="stampworks:job", user_name="alice")])
     assert main(OWN) == exits.NO
     assert "job job of alice is at work: job 7, running\n" in capsys.readouterr().err
@@ -139,8 +139,8 @@ def test_a_job_that_vanishes_while_it_is_waited_for(
     cluster.jobs([], [queued("job", "RUNNING", **of)], [])  # type: ignore[arg-type]
     assert main([*OWN, "--wait"]) == exits.NO
     assert capsys.readouterr().err.endswith(
-        "job job: cancelled: its scheduler knows it no more, and it has left no exit code: somebody has cancelled or "
-        "deleted it\n"
+        "job job: cancelled: its scheduler knows it no more, and it has left no exit code: it was cancelled or "
+        "deleted\n"
     )
 
 
@@ -199,7 +199,7 @@ def test_a_refusal_of_slurm(shared: Path, cluster: StandIn, capsys: pytest.Captu
 
 
 def test_two_commands_at_once(shared: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The second one is refused at the name, and leaves the folder of the first as it is."""
+    """The second command is refused, and leaves the folder of the first unchanged."""
     assert main(OWN) == exits.FINE
     (shared / "job.alice" / "claim").touch()
     Path("job.yaml").write_text(f"name: job\n{JOB}")

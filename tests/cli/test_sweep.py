@@ -1,4 +1,4 @@
-"""`stampworks sweep`: what is shown, and what it takes to remove it."""
+"""`stampworks sweep`: its output, and the option that removes rooms."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from stampworks.cli.main import main
 
 @pytest.fixture
 def rooms(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Return a folder with two rooms that do not run: one of a stack, and one without."""
+    """Return a folder with two rooms that do not run: one belongs to a stack, the other to none."""
     monkeypatch.setenv("STAMPWORKS_STATE", str(tmp_path))
     folder = tmp_path / "rooms"
     for name in ("mine", "stray"):
@@ -36,7 +36,7 @@ def test_all_rooms_are_listed_with_their_owners(rooms: Path, capsys: pytest.Capt
 
 
 def test_nothing_goes_without_a_word(rooms: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The output says which room would be removed, and with which command."""
+    """Without the option, the output names the room and the command that removes it."""
     assert main(["sweep", "mine"]) == 1
     assert capsys.readouterr().err == (
         "nothing was removed: the room of mine would go with its shared directories and its queue\n"
@@ -46,7 +46,7 @@ def test_nothing_goes_without_a_word(rooms: Path, capsys: pytest.CaptureFixture[
 
 
 def test_with_a_word_it_goes(rooms: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The whole of it, and nothing else."""
+    """With the option, only the named room is removed."""
     assert main(["sweep", "mine", "--yes"]) == 0
     assert capsys.readouterr().out == "the room of mine is gone\n"
     assert [path.name for path in rooms.iterdir()] == ["stray"]
@@ -61,9 +61,7 @@ def test_removed_rooms_as_json(rooms: Path, capsys: pytest.CaptureFixture[str]) 
 def test_a_word_alone_removes_nothing(rooms: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """`--yes` without a name is refused, and no option can be abbreviated."""
     assert main(["sweep", "--yes"]) == 2
-    assert capsys.readouterr().err == (
-        "--yes removes one room, and none is named\n  hint: write stampworks sweep CLUSTER --yes\n"
-    )
+    assert capsys.readouterr().err == ("--yes removes a room: name it\n  hint: write stampworks sweep CLUSTER --yes\n")
     assert main(["sweep", "mine", "--ye"]) == 2
     assert len(list(rooms.iterdir())) == 2
 

@@ -40,7 +40,7 @@ def test_every_form_is_of_the_stack(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_infiniband_is_not_turned_off_where_it_is(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Rails that RDMA goes over are no sockets."""
+    """Rails with RDMA do not use sockets."""
     file = tmp_path / "cluster.yaml"
     file.write_text("version: 1\nname: a\ncloud: hosts\npools:\n  - {name: gpu, machine: dgx-h100, count: 4}\n")
     assert main(["topology", str(file), "--as", "nccl"]) == 0

@@ -77,7 +77,7 @@ def test_fitting_workloads_pass(file: Path, capsys: pytest.CaptureFixture[str]) 
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("a: [", "FILE:1:5 is not YAML\n  hint: kubectl would not take it either\n"),
+        ("a: [", "FILE:1:5 is not YAML\n  hint: kubectl would refuse it, too\n"),
         (
             "a: &one [1]\nb: *one\n",
             "FILE:2:4: an alias, which is not read here\n  hint: write its value out\n",

@@ -1,4 +1,4 @@
-"""The contract of clouds: what is registered is there, and what is a cloud is registered."""
+"""The contract of clouds: each registered part exists, and each cloud is registered."""
 
 from __future__ import annotations
 

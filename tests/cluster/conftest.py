@@ -1,4 +1,4 @@
-"""Clusters for the tests of this folder: one of a file's own, and those that files share."""
+"""Clusters for the tests of this folder: private to a file, or shared by several."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["kubernetes", "kubernetes_cluster", "slurm", "slurm_cluster"]
 
 @pytest.fixture(scope="module")
 def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
-    """Yield a stack without resources; whatever its tests leave is ended."""
+    """Yield a stack without resources, and remove what its tests leave."""
     stack = Stack.make(tmp_path_factory.mktemp("stack"), f"t{os.getpid()}")
     yield stack
     stack.run("destroy", "--yes", "--skip-preview")
@@ -24,7 +24,7 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
 
 @pytest.fixture
 def pulumi_loops(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Gives Pulumi's test harness the loop it asks for, and closes those that its worker threads make and forget."""
+    """Give Pulumi's test harness an event loop, and close the loops of its worker threads."""
     loops: list[asyncio.AbstractEventLoop] = []
     make = asyncio.new_event_loop
 

@@ -1,4 +1,4 @@
-"""A stack whose scheduler is Kubernetes, with the stand-in for Pulumi's plugin or that one itself; and gangs for it."""
+"""A stack with Kubernetes as its scheduler, the plugin of Pulumi or a stand-in for it, and gangs to submit."""
 
 from __future__ import annotations
 
@@ -46,12 +46,12 @@ config:
 
 @dataclass
 class KubernetesStack(Stack):
-    """Asked through the command line, as its user does it."""
+    """A Kubernetes stack that is used through the command line."""
 
     plugin: Path = STAND_IN
     warned: ClassVar[tuple[str, ...]] = (
         "warning: using pulumi-resource-kubernetes from $PATH at",
-        "warning: resource plugin kubernetes is expected to have version >=",  # the own one is of no release
+        "warning: resource plugin kubernetes is expected to have version >=",  # the built-in one belongs to no release
     )
 
     @classmethod
@@ -115,7 +115,7 @@ def gang(
     required: bool = False,
     level: str = LEAF,
 ) -> dict[str, Any]:
-    """Pods that run all together, one on each node with all its accelerators, in one domain of a level or close."""
+    """Return pods that start together: one on each node with all its accelerators, in the same domain or close."""
     wish = "required" if required else "preferred"
     pod = {
         "restartPolicy": "Never",

@@ -21,7 +21,7 @@ TINY = [
 RUNS = "/shared/runs"
 NODES = ("gpu-001", "gpu-002")
 LONG_S = 180
-"""More than anything that is waited for takes, however busy the machine is."""
+"""Time limit for any wait, also on a busy machine."""
 STORAGE = "    storage:\n      - {name: shared, kind: directory, mount: /shared, protect: false}\n"
 
 
@@ -71,7 +71,7 @@ def until(stack: KubernetesStack, name: str, step: int) -> None:
 
 
 def through(stack: KubernetesStack, name: str) -> None:
-    """Follows a run to its end, which must be a good one."""
+    """Follow a run to its end, which must be a success."""
     followed = stack.stampworks("logs", name, "--follow")
     assert followed.returncode == 0, followed.stdout + followed.stderr
     assert followed.stderr.endswith(f"run {name}: finished\n"), followed.stderr

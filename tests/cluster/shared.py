@@ -1,7 +1,7 @@
-"""Clusters that several test files share: stamped once, lent to one test after the other, and checked after each.
+"""Clusters shared by several test files: stamped once, lent to one test at a time, and checked after each.
 
-A test that borrows a cluster leaves it as it was. One that kills nodes or changes the declaration has a cluster of its
-own, the fixture `stack`. Files that share a cluster run in one process: `TOGETHER` in tests/conftest.py.
+A test returns the cluster unchanged. Tests that kill nodes or change the declaration use a cluster of their own, the
+fixture `stack`. Files that share a cluster run in the same process: `TOGETHER` in tests/conftest.py.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def slurm_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
 
 @pytest.fixture
 def slurm(slurm_cluster: Stack) -> Iterator[Stack]:
-    """Lend the Slurm cluster to one test, and check that it gives it back as it was."""
+    """Lend the Slurm cluster to a test, and check that it is unchanged afterwards."""
     before = _condition(slurm_cluster)
     yield slurm_cluster
     wait_for(lambda: not slurm_cluster.shell("head", "squeue --noheader --all"), IDLE_S)
@@ -91,7 +91,7 @@ def kubernetes_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kub
 
 @pytest.fixture
 def kubernetes(kubernetes_cluster: KubernetesStack) -> Iterator[KubernetesStack]:
-    """Lend the Kubernetes cluster to one test, end its gangs, and check that the rest is as it was."""
+    """Lend the Kubernetes cluster to a test, end its gangs, and check that the rest is unchanged."""
     before = kubernetes_cluster.file.read_text()
     yield kubernetes_cluster
     kubernetes_cluster.clear()

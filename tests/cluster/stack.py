@@ -47,7 +47,7 @@ config:
 
 @dataclass
 class Stack(Project):
-    """A project with one stack whose program is the repository's."""
+    """A project with a stack whose program is the repository's."""
 
     cluster: str
     limit_s: ClassVar[float] = 600  # the first up of a machine builds the node image
@@ -186,7 +186,7 @@ class Stack(Project):
 
 
 def content(path: Path) -> bytes:
-    """Return the content of a file that may be gone by now, or foreign."""
+    """Return the content of a file that may be missing or unreadable."""
     try:
         return path.read_bytes()
     except OSError:

@@ -1,4 +1,4 @@
-"""The assembly of a cluster under mocks: which resources there are, what they are called, what is guarded."""
+"""The assembly of a cluster under mocks: its resources, their names, and their protection."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ STACKS = Path(__file__).parents[2] / "stacks"
 
 @dataclass
 class Recorder(mocks.Mocks):
-    """Takes note of each resource and answers as the plugin would."""
+    """Record each resource and answer as the plugin would."""
 
     members: list[dict[str, Any]]
     seen: dict[tuple[str, str], pulumi.runtime.MockResourceArgs] = field(default_factory=dict)
@@ -85,7 +85,7 @@ class Recorder(mocks.Mocks):
 
 
 def stamp(made: Plan) -> tuple[Recorder, dict[str, Any]]:
-    """Stamps the plan under mocks; returns what was registered and the cluster's outputs."""
+    """Stamp the plan under mocks; return the registered resources and the cluster's outputs."""
     members = [
         {
             "name": node.name,
@@ -123,7 +123,7 @@ def planned(tmp_path: Path, *edits: tuple[str, str]) -> Plan:
 
 
 def test_children_are_named_from_the_cluster_and_its_pools(tmp_path: Path) -> None:
-    """These names are part of every stack's state: changing them changes every user's cluster."""
+    """These names are part of every stack's state: a renamed child would be replaced in every cluster."""
     recorder, _ = stamp(planned(tmp_path))
     assert set(recorder.seen) == {
         ("Cluster", "local"),
@@ -142,8 +142,8 @@ def test_children_are_named_from_the_cluster_and_its_pools(tmp_path: Path) -> No
     }
 
 
-def test_what_can_be_planned_only_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A plan for a cloud without components, or without its Kubernetes, creates no resource, on any way in."""
+def test_refuses_clouds_that_can_only_be_planned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No resource is created for a cloud without components, or without Kubernetes, from any kind of declaration."""
     said: list[str] = []
     monkeypatch.setattr(pulumi.log, "error", said.append)
     made = planned(tmp_path, ("kind: slurm", "kind: kubernetes"))
@@ -169,7 +169,7 @@ def test_what_can_be_planned_only_is_refused(tmp_path: Path, monkeypatch: pytest
 
 
 def test_nodes_that_run_pods_are_configured_before_they_are_known(tmp_path: Path) -> None:
-    """The playbook of Slurm runs without Slurm's variables; there is no head."""
+    """The playbook of Slurm runs without variables of Slurm; there is no head."""
     made = planned(tmp_path, ("kind: slurm", "kind: kubernetes"))
     recorder, outputs = stamp(made)
     control_plane = recorder.inputs("LocalControlPlane", "local")
@@ -214,8 +214,8 @@ BOUGHT = {
 
 @pytest.mark.parametrize("purchase", BOUGHT)
 def test_nodes_of_eks_are_bought_as_declared(purchase: str) -> None:
-    """Spot the group buys itself, and no template may say it; a block both have to say; what was bought before is where
-    it is, and in no placement group. No playbook makes them, and Kubernetes says who is proven."""
+    """The group requests spot instances, and the template must not; both request a block. Reserved capacity has its own
+    place, and no placement group. No playbook runs, and Kubernetes reports proven nodes."""
     reservation = {"reservation": "cr-1"} if purchase in ("reserved", "block") else {}
     recorder, outputs = stamp(on_eks({"purchase": purchase, **reservation}))
     capacity, market, together = BOUGHT[purchase]
@@ -240,9 +240,8 @@ def test_nodes_of_eks_are_bought_as_declared(purchase: str) -> None:
     assert recorder.inputs("kubernetes", "test")["clusterIdentifier"] == "https://there"
 
 
-def test_what_helm_installs_on_eks_has_names_that_stay() -> None:
-    """Names of the resource, part of every stack's state, and of the release, by which Helm knows it: another
-    name would replace it."""
+def test_names_of_helm_releases_are_stable() -> None:
+    """Another name of the resource, which every stack's state has, or of the Helm release would replace it."""
     recorder, _ = stamp(on_eks({}))
     releases = {name: args.inputs for (kind, name), args in recorder.seen.items() if kind == "Release"}
     assert {name: (inputs["name"], inputs["namespace"]) for name, inputs in releases.items()} == {
@@ -272,8 +271,8 @@ METADATA = "instanceMetadataTags"
 
 
 def test_only_nodes_that_start_with_the_work_read_their_tags() -> None:
-    """Their tags identify them. Instances that read tags may have fewer of them, and none with EKS's names; the bundle
-    has none, because S3 allows few on an object."""
+    """Tags identify elastic nodes. Instances that read their tags may have fewer of them, and none with names of EKS;
+    the bundle has none, because S3 limits tags on objects."""
     recorder, _ = stamp(on_aws({"count_min": 1, "fallbacks": [{"purchase": "spot"}]}))
     templates = {name: args.inputs for (kind, name), args in recorder.seen.items() if kind == "LaunchTemplate"}
     assert {name: inputs["metadataOptions"][METADATA] for name, inputs in templates.items()} == {
@@ -290,7 +289,7 @@ def test_only_nodes_that_start_with_the_work_read_their_tags() -> None:
 
 @pytest.mark.parametrize("zone", ["us-east-1a", ""])
 def test_subnets_are_where_nodes_are(zone: str) -> None:
-    """Without a declared zone AWS chooses one; parts that need a second zone get another one."""
+    """Without a declared zone AWS chooses one. Parts that need a second zone get another."""
     recorder, _ = stamp(on_aws({"zone": zone}, scheduler={"accounting": True, "database": "managed"}))
     chosen = zone or "chosen for test-nodes"
     subnets = {name: args.inputs for (kind, name), args in recorder.seen.items() if kind == "Subnet"}
@@ -312,7 +311,7 @@ def test_the_end_of_a_block_is_told_that_is_tried_later() -> None:
 
 
 def test_a_bucket_that_may_go_goes_with_what_it_holds() -> None:
-    """It is deleted with its content, as a file system: AWS refuses to delete one that holds old versions."""
+    """The bucket is deleted with its content, like a file system: AWS refuses to delete a bucket with old versions."""
     ways = {"kept": True, "goes": False}
     buckets = [{"name": name, "kind": "s3", "mount": f"/{name}", "protect": kept} for name, kept in ways.items()]
     recorder, _ = stamp(on_aws({}, storage=buckets))
@@ -321,7 +320,7 @@ def test_a_bucket_that_may_go_goes_with_what_it_holds() -> None:
 
 
 def test_rights_are_in_the_world_of_aws_that_the_cluster_is_in() -> None:
-    """Each partition of AWS knows only itself: ARNs of another one are refused, or match nothing."""
+    """ARNs are bound to their partition of AWS: another partition refuses them, or matches nothing."""
     seen = [stamp(made)[0].seen for made in (on_aws({"count_min": 1}), on_eks({}))]
     rights = [
         json.dumps(args.inputs)
@@ -354,9 +353,8 @@ def on_aws(pool: dict[str, Any], *more: dict[str, Any], **fields: Any) -> Plan:
     return dataclasses.replace(made, groups=tuple(groups), scheduler=dataclasses.replace(made.scheduler, parts=parts))
 
 
-def test_what_leads_to_nodes_is_here_before_they_are(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """An `up` without one of the programs does not begin; who only looks or rehearses, or logs in to no node of it,
-    needs none."""
+def test_up_needs_the_programs_that_reach_nodes(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """An `up` without a program does not begin. Previews, rehearsals and clusters without logins need none."""
     (tmp_path / "session-manager-plugin").touch(mode=0o755)
     monkeypatch.setenv("PATH", str(tmp_path))
     said: list[str] = []
@@ -387,14 +385,14 @@ def test_what_leads_to_nodes_is_here_before_they_are(monkeypatch: pytest.MonkeyP
 
 
 def test_a_cluster_that_nobody_wants_proven_has_no_proof(tmp_path: Path) -> None:
-    """Nothing is measured, and no output claims so."""
+    """Nothing is measured, and no output claims a proof."""
     recorder, outputs = stamp(planned(tmp_path, ("    users:\n", "    proof: {level: none}\n    users:\n")))
     assert not {kind for kind, _ in recorder.seen} & {"SigningKey", "Qualification"}
     assert [outputs[name] for name in ("verdict", "certificate", "verification_key")] == ["unknown", "", ""]
 
 
-def test_who_may_use_the_cluster_is_no_part_of_what_is_proven(tmp_path: Path) -> None:
-    """Another user needs no other proof; another rate does."""
+def test_users_are_not_part_of_the_proof(tmp_path: Path) -> None:
+    """Another user needs no new proof; another rate does."""
     before, _ = stamp(planned(tmp_path))
     another, _ = stamp(planned(tmp_path, ("      - {name: bob, uid: 2002, groups: [team]}\n", "")))
     faster, _ = stamp(planned(tmp_path, ("rail_rate_mbps: 200", "rail_rate_mbps: 100")))
@@ -412,7 +410,7 @@ def test_a_pool_more_leaves_the_names_of_the_others_alone(tmp_path: Path) -> Non
 
 
 def test_outputs_say_what_there_is_and_how_to_use_it(tmp_path: Path) -> None:
-    """A few small facts, a command to begin with, and what to compare with a sibling's."""
+    """The outputs contain a few small facts, a first command, and the values to compare with a sibling."""
     made = planned(tmp_path)
     recorder, outputs = stamp(made)
     ssh = shlex.split(outputs.pop("ssh"))
@@ -436,8 +434,7 @@ def test_outputs_say_what_there_is_and_how_to_use_it(tmp_path: Path) -> None:
 
 
 def test_users_with_keys_are_told_how_to_log_in(tmp_path: Path) -> None:
-    """Users log in as themselves, with the key file that ssh-keygen writes for its type, to a login node if there is
-    one."""
+    """Users log in with their own names and the key file of ssh-keygen, to a login node if there is one."""
     key = f"ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAI{'A' * 43}"
     with_key = ("uid: 2001, ", f"uid: 2001, keys: ['{key}'], ")
     for changes, node in (
@@ -462,7 +459,7 @@ def test_a_new_leaf_is_no_change_of_the_groups(tmp_path: Path) -> None:
 
 
 def test_the_roster_hangs_on_every_group(tmp_path: Path) -> None:
-    """Another generation of any group is another roll, and what that leaves is the roster's."""
+    """Another generation of any group means another roll, whose remains belong to the roster."""
     recorder, _ = stamp(planned(tmp_path))
     groups = recorder.inputs("Roll", "local")["groups"]
     assert [(group["name"], group["generation"]) for group in groups] == [
@@ -478,7 +475,7 @@ def test_the_roster_hangs_on_every_group(tmp_path: Path) -> None:
 
 
 def test_the_roster_brings_tags_to_machines_that_run(tmp_path: Path) -> None:
-    """All that costs are found by, where there is a bill."""
+    """The roster sets cost tags, if the cloud sends a bill."""
     recorder, _ = stamp(on_aws({}, tags=[{"name": "owner", "value": "platform"}]))
     assert recorder.inputs("Roster", "test")["tags"] == {"owner": "platform", "stampworks:cluster": "test"}
     recorder, _ = stamp(planned(tmp_path))
@@ -495,9 +492,7 @@ def test_the_roster_brings_tags_to_machines_that_run(tmp_path: Path) -> None:
         (("      accounting: true\n", ""), ["gpu", "head"]),
     ],
 )
-def test_what_nodes_can_only_boot_with_is_their_template(
-    tmp_path: Path, edit: tuple[str, str], rolls: list[str]
-) -> None:
+def test_boot_settings_are_part_of_the_template(tmp_path: Path, edit: tuple[str, str], rolls: list[str]) -> None:
     """Growth and users do not renew a node; image, machine and place do."""
     before, after = (
         {group["name"]: group["template"] for group in stamp(made)[0].inputs("Roll", "local")["groups"]}
@@ -526,9 +521,7 @@ def test_the_playbook_gets_the_inventory_of_the_roster(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("protect", [True, False])
-def test_what_keeps_state_is_guarded_as_declared(
-    tmp_path: Path, protect: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_declared_protection_reaches_pulumi(tmp_path: Path, protect: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """Declared protection reaches Pulumi's own guard: of storage, of the queue, of the keys."""
     guarded: dict[str, bool | None] = {}
     make = pulumi.CustomResource.__init__
@@ -555,7 +548,7 @@ def test_what_keeps_state_is_guarded_as_declared(
 
 
 def test_add_ons_are_releases_of_helm_one_after_the_other() -> None:
-    """Names and inputs are part of state, too. What the objects of queues are of answers before there is one."""
+    """Names and inputs are part of the state. Queues are created after the server supports their kind."""
     recorder = assembled(of_kubernetes("azure", "ND96isr_H100_v5", "eastus"))
     releases = [name for kind, name in recorder.seen if kind == "Release"]
     assert releases == [
@@ -605,7 +598,7 @@ def of_kubernetes(cloud: str, machine: str, region: str, addons: dict[str, Any] 
 
 
 def assembled(made: Plan) -> Recorder:
-    """Return the objects for a control plane, whoever made it."""
+    """Return the objects for a control plane of any creator."""
     recorder = Recorder([])
     mocks.set_mocks(recorder, preview=False, stack="test", project="test")
 

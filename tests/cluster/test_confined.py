@@ -1,8 +1,7 @@
-"""A job has what it asked for and nothing else, and so has who logs in to its node: with control groups for real.
+"""A job has exactly the requested devices, and a login to its node shares them: with real control groups.
 
-Simulated nodes do without any. One of them is given those of this machine here, and its Slurm the settings that
-machines get, but for the plugin, which is that of the groups' first version: the second one's wants a systemd.
-Accelerators are consoles.
+Simulated nodes have none, so that one node gets those of this machine. Its Slurm has the settings of machines with the
+plugin of cgroup v1, because that of v2 needs systemd. Accelerators are consoles.
 """
 
 from __future__ import annotations
@@ -78,7 +77,7 @@ def test_a_job_opens_the_accelerators_that_it_got(confined: Stack) -> None:
     assert [len(each) for each in found] == [2, 8, 0]
 
 
-def test_who_logs_in_is_in_the_job(confined: Stack) -> None:
+def test_login_joins_the_job(confined: Stack) -> None:
     """The login opens the devices of the job, is one of its processes, and ends with it."""
     job = as_alice(confined, "sbatch --parsable --gres=gpu:1 --output=/dev/null --wrap='sleep 300'")
     wait_for(lambda: to_node(confined, "alice", "true") == ["rc 0"], WAIT_S)

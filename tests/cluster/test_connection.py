@@ -42,7 +42,7 @@ run: |
   sleep 1
   exit 6
 """
-# Python may lie below a home that is root's alone: in a mount namespace of hers it can be read, and nothing else there
+# Python may be below a home that only root can enter: a mount namespace lets her read it, and nothing else there
 AS_NOBODY = """
 mount --bind "$1" "$2/base"; mount -t tmpfs -o mode=755 none /root
 mkdir -p "$1"; mount --bind "$2/base" "$1"; cd "$2/hers"; shift 2
@@ -82,8 +82,8 @@ class Alice:
 
 @pytest.fixture
 def alice(slurm: Stack) -> Iterator[Alice]:
-    """Her key is declared, and the file that an administrator wrote is where it is looked for."""
-    with tempfile.TemporaryDirectory() as folder:  # pytest's own are below one that is root's alone
+    """Her key is declared, and the administrator's file is in its expected place."""
+    with tempfile.TemporaryDirectory() as folder:  # pytest's own are below a folder that only root can enter
         yield _alice(slurm, Path(folder))
 
 
@@ -103,7 +103,7 @@ def _alice(slurm: Stack, folder: Path) -> Alice:
 
 
 def test_a_user_works_by_herself(slurm: Stack, alice: Alice) -> None:
-    """Her jobs are hers in Slurm; nodes are not hers to take out, and jobs of others not hers to end."""
+    """She owns her jobs in Slurm. She cannot drain nodes, nor end jobs of others."""
     assert alice.passes("status").startswith(f"cluster {slurm.cluster} on local: pass\n")
     assert sorted(alice.passes("run", "--gpus", "0", "id", "-un").split()) == ["alice"] * 4
     assert len(alice.passes("run", "--nodes", "1", "--gpus", "3", "nvidia-smi", "-L").splitlines()) == 3
@@ -117,7 +117,8 @@ def test_a_user_works_by_herself(slurm: Stack, alice: Alice) -> None:
 
 
 def test_a_job_of_her_own(slurm: Stack, alice: Alice) -> None:
-    """Her file goes with her key alone: torchrun finds its peers, its exit code comes back, and her secret goes."""
+    """Her file goes with her key alone: torchrun finds its peers, its exit code is returned, and her secret is
+    removed."""
     hers = alice.folder / "hers"
     (hers / "source").mkdir()
     (hers / "source" / "meet.py").write_text(MEET)
@@ -157,7 +158,7 @@ def test_a_key_that_is_not_hers(slurm: Stack, alice: Alice) -> None:
     assert "head cannot be reached: alice@127.0.0.1: Permission denied (publickey" in done.stderr
 
 
-def test_what_is_stamped_counts(slurm: Stack) -> None:
+def test_verbs_use_the_stamped_declaration(slurm: Stack) -> None:
     """A file that is being edited does not affect verbs on the running cluster."""
     before = slurm.file.read_text()
     try:
@@ -170,7 +171,7 @@ def test_what_is_stamped_counts(slurm: Stack) -> None:
 
 
 def test_a_run_leaves_out_what_cannot_take_it(slurm: Stack) -> None:
-    """A drained node and a busy one; it does not wait for them."""
+    """Drained and busy nodes are left out; the run does not wait for them."""
     job = slurm.shell("head", "sbatch --parsable --output=/dev/null --gres=gpu:8 --nodelist=gpu-002 --wrap='sleep 300'")
     slurm.shell("head", "scontrol update nodename=gpu-001 state=drain reason='person bob: new fans'")
     try:

@@ -1,4 +1,4 @@
-"""The password for a directory: a secret of the stack, of which a missing or an open one ends the program."""
+"""The password of a directory is a secret of the stack: the program ends if it is missing or unencrypted."""
 
 from __future__ import annotations
 
@@ -47,20 +47,20 @@ def planned() -> Plan:
     [
         (None, True, "the stack has no password for it"),
         ("", True, "the stack has no password for it"),
-        ("open", False, "its password stands in the stack's file in the clear"),
+        ("open", False, "its password is unencrypted in the stack's file"),
         ("two\nlines", True, "its password has characters that settings of SSSD cannot have"),
         (" blank", True, "its password has characters that settings of SSSD cannot have"),
         ("good enough", True, ""),
     ],
 )
-def test_what_ends_the_program(planned: Plan, password: str | None, secret: bool, problem: str) -> None:
-    """None of it shows the password."""
+def test_password_problems_end_the_program(planned: Plan, password: str | None, secret: bool, problem: str) -> None:
+    """No error shows the password."""
     values = {} if password is None else {KEY: password}
     pulumi.runtime.set_all_config(values, [KEY] if secret else [])
     assert directory.password_problem(planned) == problem
 
 
-def test_who_asks_as_nobody_needs_none(planned: Plan) -> None:
+def test_anonymous_bind_needs_no_password(planned: Plan) -> None:
     assert planned.directory
     pulumi.runtime.set_all_config({}, [])
     for made in (replace(planned, directory=None), replace(planned, directory=replace(planned.directory, bind=""))):

@@ -1,4 +1,4 @@
-"""Changes of a cluster behind its stack's back: seen in one refresh, in words, and repaired by one `up`."""
+"""Changes of a cluster outside of its stack: one refresh reports them in words, and one `up` repairs them."""
 
 from __future__ import annotations
 
@@ -87,11 +87,11 @@ NODE = (
     "cat /proc/mounts; "
     "ps -eo args | grep -Ev 'sshd|ps -eo|grep|find /etc|health|nvidia-smi|<defunct>|^(df|tc|scontrol) |^sort$' | sort"
 )
-"""Traces that a look could leave on a node: files, mounts, processes; without Slurm's own."""
+"""Traces that a look could leave on a node: files, mounts and processes, apart from Slurm's own."""
 
 
 def lines(shown: str) -> list[str]:
-    """The words of all layers, each once, but for how Slurm sees a node: that depends on how long ago it happened."""
+    """Return the lines of all layers, each once. How Slurm sees a node is left out, because it depends on time."""
     found = {line.strip() for line in shown.splitlines() if re.match(r" +(cloud|system|runtime): ", line)}
     return sorted(line for line in found if "Slurm says" not in line)
 
@@ -113,8 +113,8 @@ def submit(stack: Stack, *options: str) -> str:
     return stack.shell("head", f"runuser -u bob -- sbatch --parsable --output=/dev/null {' '.join(options)}")
 
 
-def test_what_was_tampered_with_is_seen_at_once_and_repaired(stamped: Stack) -> None:
-    """Every fault in its layer, and no other word; then everything is as it was, and jobs have not noticed."""
+def test_every_kind_of_drift_is_found_and_repaired(stamped: Stack) -> None:
+    """Every fault is reported in its layer, and nothing else is. Then everything is repaired, and jobs continue."""
     past = submit(stamped, "--wrap=true")
     accounted = "sacct --noheader --allusers --allocations --parsable2 --format=jobid,state"
     wait_for(lambda: f"{past}|COMPLETED" in stamped.shell("head", accounted), WAIT_S)
@@ -129,7 +129,7 @@ def test_what_was_tampered_with_is_seen_at_once_and_repaired(stamped: Stack) -> 
         unplug = ["ip", "link", "set", network.port("gpu-001", "rail0"), "down"]
         subprocess.run([*room.reach(stamped.cluster), *unplug], check=True, timeout=30)
     before = {node: {*stamped.shell(node, NODE).splitlines()} for node in FAULTS}
-    # a preview keeps nothing of what it has looked at: a plain `up` after it knows only what the cloud says
+    # a preview stores nothing of its look: a plain `up` after it knows only the cloud's state
     assert "system: head: /etc/slurm/slurm.conf differs" in stamped.passes("preview", "--refresh")
     assert "system: head: /etc/slurm/slurm.conf differs" not in stamped.preview()
     shown = refresh(stamped)
@@ -149,7 +149,7 @@ def test_what_was_tampered_with_is_seen_at_once_and_repaired(stamped: Stack) -> 
 
 @pytest.mark.long
 def test_nodes_that_cannot_be_looked_at_are_unknown(stamped: Stack) -> None:
-    """A dead and a frozen one are said in words, by the cloud and by who could not ask them; up brings both back."""
+    """A dead and a frozen node are reported by the cloud and by failed requests; `up` repairs both."""
     nodes = stamped.nodes()
     os.kill(nodes["gpu-001"]["pid"], signal.SIGKILL)
     os.kill(nodes["gpu-002"]["pid"], signal.SIGSTOP)
@@ -168,6 +168,6 @@ def test_nodes_that_cannot_be_looked_at_are_unknown(stamped: Stack) -> None:
 
 @pytest.mark.long
 def test_a_room_that_is_gone_is_unknown(stamped: Stack) -> None:
-    """A refresh of a stack whose machine room has ended says so in words, and fails nothing."""
+    """A refresh of a stack whose machine room has ended reports it without failure."""
     stamped.end_room()
     assert "runtime: gpu-[001-002], head: unknown: the node is not up" in lines(refresh(stamped))

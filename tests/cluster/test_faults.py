@@ -1,4 +1,4 @@
-"""Every fault is really there, seen by other means than its own; it goes without a trace; and it is caught."""
+"""Every fault is real, as other tools show; it is found by its check, and leaves no trace."""
 
 from __future__ import annotations
 
@@ -146,7 +146,7 @@ def stamped(stack: Stack) -> Stack:
 
 @pytest.fixture
 def sound(stamped: Stack) -> Iterator[Stack]:
-    """The cluster, well before and after."""
+    """Lend the cluster, healthy before and after."""
     wait_for(lambda: well(stamped), 60)
     yield stamped
     stampworks(stamped, "fault", "clear")
@@ -199,7 +199,7 @@ def _changes(stack: Stack, before: dict[str, str]) -> list[str]:
 
 @pytest.mark.parametrize("name", LASTING)
 def test_a_fault_is_there_and_goes_without_a_trace(sound: Stack, name: str) -> None:
-    """Wherever chance puts it, and however bad. Doing it twice is doing it once."""
+    """The place and severity are random. A repeated injection changes nothing."""
     watched = {node: traces(sound, node) for node in sound.nodes() if node != "head"}
     one = stampworks(sound, "fault", "inject", name)
     assert is_seen(sound, one), one
@@ -271,7 +271,7 @@ def test_a_fault_is_caught_by_its_check(sound: Stack, name: str) -> None:
         wait_for(lambda: well(sound), 90)
 
 
-def test_what_all_are_told_alike_is_found_by_what_nics_have_counted(sound: Stack) -> None:
+def test_wrong_setting_of_all_nodes_is_found_by_nic_counters(sound: Stack) -> None:
     """All nodes have the same wrong setting: nothing is slow and programs that name their network are right, but the
     byte counters of NICs show it."""
     nodes = [name for name in sound.nodes() if name != "head"]

@@ -59,8 +59,8 @@ def test_a_gang_is_in_one_rack_and_the_next_one_in_the_next(stack: KubernetesSta
     assert [len(set(one["nodes"])) for one in found] == [LEAF_NODES, LEAF_NODES]
 
 
-def test_what_fits_into_no_rack_waits_where_it_must_and_spreads_where_it_may(stack: KubernetesStack) -> None:
-    """The same nine nodes, required below one leaf and preferred."""
+def test_gang_larger_than_a_rack_waits_or_spreads(stack: KubernetesStack) -> None:
+    """The same nine nodes are required below a leaf, or preferred."""
     stack.submit(gang("must", OWN, LEAF_NODES + 1, required=True), gang("may", OWN, LEAF_NODES + 1))
     assert len(stack.seen("may", "running")["domains"]) == 2
     why = stack.seen("must", "waiting")["why"]
@@ -68,8 +68,8 @@ def test_what_fits_into_no_rack_waits_where_it_must_and_spreads_where_it_may(sta
 
 
 @pytest.mark.long
-def test_what_fits_into_no_rack_is_in_one_block(stack: KubernetesStack) -> None:
-    """The racks of a block that are free, and no others, where a gang must and where it may; a block more does not."""
+def test_gang_larger_than_a_rack_stays_in_a_block(stack: KubernetesStack) -> None:
+    """A gang gets free racks of a block, required or preferred; a gang larger than the block does not."""
     whole = LEAF_NODES * SPINE_LEAVES
     stack.submit(gang("wide", OWN, whole + 1, required=True, level=SPINE))
     why = stack.seen("wide", "waiting")["why"]
@@ -116,9 +116,8 @@ def test_a_job_that_names_no_queue_waits_in_the_default_one(stack: KubernetesSta
         ({"priorityClassName": "system-node-critical"}, "pods of teams must not have a priority class"),
     ],
 )
-def test_nobody_is_where_queues_did_not_put_him(stack: KubernetesStack, asked: dict[str, Any], refused: str) -> None:
-    """Neither by the name of a node, nor by tolerating what keeps pods from it, nor by pushing others off; in a job as
-    in a gang."""
+def test_pods_cannot_bypass_queues(stack: KubernetesStack, asked: dict[str, Any], refused: str) -> None:
+    """Node names, tolerations and priorities do not bypass a queue, in a job or in a gang."""
     made = gang("pushy", OWN, 1)
     job = made["spec"]["replicatedJobs"][0]["template"]["spec"]
     job["template"]["spec"] |= asked
@@ -130,8 +129,8 @@ def test_nobody_is_where_queues_did_not_put_him(stack: KubernetesStack, asked: d
 
 
 @pytest.mark.long
-def test_nobody_starts_past_a_queue_as_a_part_of_what_runs(stack: KubernetesStack) -> None:
-    """Kueue leaves alone what belongs to a job that it has let start: only controllers make such things."""
+def test_users_cannot_create_parts_of_running_gangs(stack: KubernetesStack) -> None:
+    """Kueue ignores parts of admitted jobs: only controllers may create them."""
     made = gang("holder", OWN, 1)
     stack.submit(made)
     stack.seen("holder", "running")
@@ -164,7 +163,7 @@ def test_nobody_starts_past_a_queue_as_a_part_of_what_runs(stack: KubernetesStac
 
 
 @pytest.mark.long
-def test_what_comes_with_accelerators_is_in_no_quota(stack: KubernetesStack) -> None:
+def test_resources_beside_accelerators_need_no_quota(stack: KubernetesStack) -> None:
     """Fabric devices, huge pages and scratch: a gang is placed only on nodes that have them. No queue has any other
     resource."""
     uncounted = {"vpc.amazonaws.com/efa": "32", "hugepages-2Mi": "5Gi", "rdma/shared": "1", "ephemeral-storage": "1Ti"}
@@ -187,7 +186,7 @@ def test_what_comes_with_accelerators_is_in_no_quota(stack: KubernetesStack) -> 
 
 
 def test_idle_nodes_are_borrowed_and_given_back(stack: KubernetesStack, times: int) -> None:
-    """Borrowers make room for the owner at the same priority, and learn the reason."""
+    """Borrowers are preempted for the owner at the same priority, and learn the reason."""
     stack.submit(gang("borrower", OTHER, 40 * times))
     stack.seen("borrower", "running")
     teams = team_rows(stack)
@@ -202,8 +201,8 @@ def test_idle_nodes_are_borrowed_and_given_back(stack: KubernetesStack, times: i
 
 
 @pytest.mark.long
-def test_what_is_ones_own_is_not_taken(stack: KubernetesStack, times: int) -> None:
-    """However urgent the other team's work is."""
+def test_quota_of_a_team_is_not_preempted(stack: KubernetesStack, times: int) -> None:
+    """This holds for any priority of the other team's work."""
     stack.submit(gang("own", OTHER, 16 * times))
     stack.seen("own", "running")
     stack.submit(gang("urgent", OWN, 56 * times, priority="high"))
@@ -238,8 +237,8 @@ def test_a_gang_whose_node_is_lost_runs_again_elsewhere(stack: KubernetesStack, 
 
 @CHANGES_ITS_CLUSTER
 @pytest.mark.long
-def test_what_nobody_uses_is_shared_as_it_was_declared(stack: KubernetesStack, times: int) -> None:
-    """Two teams want all that a third one leaves: they get three to one, in any order, without a second preemption."""
+def test_unused_quota_is_shared_by_weight(stack: KubernetesStack, times: int) -> None:
+    """Two teams use the quota of a third at three to one, in any order, without a second preemption."""
     stack.edit("- {name: product, share: 1}", "- {name: product, share: 1}\n        - {name: away, share: 4}")
     stack.up()
     stack.submit(*(gang(f"first-{index}", OWN, 4 * times) for index in range(14)))

@@ -1,4 +1,4 @@
-"""The head is a node like any other: what only the scheduler knows lies apart from it, and is guarded."""
+"""The head is a node like any other: the scheduler's state is stored outside of it, and protected."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def submit(stack: Stack, command: str) -> str:
 
 
 def finished(stack: Stack) -> list[str]:
-    """The jobs that came to their end, as the accounting has them."""
+    """Return the ended jobs in the accounting."""
     said = stack.shell("head", "sacct --noheader --parsable2 --allusers --allocations --format=jobid,state")
     return [line.removesuffix("|COMPLETED") for line in said.splitlines() if line.endswith("|COMPLETED")]
 
@@ -82,8 +82,8 @@ def test_destroy_stops_at_what_is_protected(stamped: Stack) -> None:
     assert stamped.nodes()["gpu-001"]["state"] == "up"
 
 
-def test_what_is_protected_can_be_kept(stamped: Stack) -> None:
-    """The rest of the cluster goes and comes back, with the keys, the queue and the accounting of before."""
+def test_protected_resources_survive_destroy(stamped: Stack) -> None:
+    """The rest of the cluster is destroyed and created again, with the earlier keys, queue and accounting."""
     keys = stamped.resources()[f"Keyring {stamped.cluster}"]["outputs"]["sshPublicKey"]
     waits = submit(stamped, "true")
     wait_for(lambda: waits in finished(stamped), WAIT_S)
@@ -96,7 +96,7 @@ def test_what_is_protected_can_be_kept(stamped: Stack) -> None:
 
 
 def test_an_explicit_word_lets_it_go(stamped: Stack) -> None:
-    """Once the declaration says so, `up` takes the guard away and `destroy` leaves nothing."""
+    """Once the declaration allows it, `up` removes the protection and `destroy` leaves nothing."""
     stamped.edit("protect: true", "protect: false")
     stamped.up()
     stamped.destroy()

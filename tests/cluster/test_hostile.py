@@ -1,4 +1,4 @@
-"""A cluster whose secrets are looked for wherever they must not be, and whose nodes then turn against the toolkit."""
+"""A search for secrets in all wrong places of a cluster, whose nodes then become hostile."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Watched:
     """Pulumi's own log of the first `up`, at its most talkative."""
 
     def watch(self, over: threading.Event) -> None:
-        """Look at young processes, which may become another program, and at a sample of the others, to save time."""
+        """Watch young processes, which may still call exec, and a sample of the others."""
         looks: Counter[str] = Counter()
         while not over.wait(SAMPLE_S):
             for process in Path("/proc").glob("[0-9]*"):
@@ -80,7 +80,7 @@ class Watched:
         self.said["stampworks " + " ".join(argv)] = (done.stdout + done.stderr).encode()
 
     def plant(self) -> None:
-        """A process with something on its command line that must be seen, however busy this machine is."""
+        """Start a process with a text on its command line, to see that the search finds it on a busy machine."""
         with subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)", PLANTED]) as planted:
             until = time.monotonic() + 50
             while time.monotonic() < until and not any(PLANTED.encode() in each for each in self.processes.copy()):
@@ -101,7 +101,7 @@ class Watched:
 
 
 def key_lines(text: str) -> list[bytes]:
-    """Return the lines of a private key that are its own: the first ones are the same in every key."""
+    """Return the lines of a private key that differ from those of other keys."""
     return [line.encode() for line in text.splitlines()[2:-1]]
 
 
@@ -118,7 +118,7 @@ def files(*folders: Path) -> Iterator[Path]:
 
 @pytest.fixture(scope="module")
 def watched(stack: Stack) -> Watched:
-    """A cluster with accounting, after all that one does to a cluster."""
+    """A cluster with accounting, after every kind of operation."""
     stack.edit(
         "/shared, protect: false}\n",
         "/shared, protect: false}\n    users: [{name: alice, uid: 2001, accounts: [research]}]\n",
@@ -177,8 +177,8 @@ def message(line: str) -> str:
     return str(json.loads(line)["msg"]) if line.startswith("{") else line
 
 
-def test_what_pulumi_keeps_is_encrypted(watched: Watched) -> None:
-    """Neither state nor history nor backups nor logs hold a secret that can be read."""
+def test_pulumi_state_is_encrypted(watched: Watched) -> None:
+    """State, history, backups and logs contain no readable secret."""
     secrets = watched.secrets()
     kept = list(files(watched.stack.folder / "backend", watched.stack.folder / "home", watched.stack.folder / "stacks"))
     assert any("history" in str(path) for path in kept)
@@ -223,7 +223,7 @@ def test_no_login_of_a_node_can_be_declared(watched: Watched) -> None:
 
 
 def endless(path: str) -> str:
-    """Return a command that replaces a program by one that prints yes for ever."""
+    """Return a command that replaces a program with an endless `yes`."""
     return f"printf '#!/bin/sh\\nexec yes\\n' > {path}; chmod 755 {path}"
 
 
@@ -244,7 +244,7 @@ END_SSHD = 'for each in /proc/[0-9]*; do if [ "$(cat $each/comm)" = sshd ]; then
 
 
 def test_a_head_that_never_ends_is_given_up(watched: Watched) -> None:
-    """`status` ends, says so in words, and shows nothing raw."""
+    """`status` ends, reports it, and shows no raw output."""
     watched.stack.shell("head", f"mv /usr/bin/scontrol /usr/bin/scontrol.real; {endless('/usr/bin/scontrol')}")
     try:
         done = watched.stack.stampworks("status", "-s", "test")
@@ -255,7 +255,7 @@ def test_a_head_that_never_ends_is_given_up(watched: Watched) -> None:
 
 
 def test_a_head_that_lies_is_shown_as_it_is(watched: Watched) -> None:
-    """Slurm's words about a node command no terminal."""
+    """Slurm's text about a node cannot control a terminal."""
     trick = {"state": ["DOWN\x1b[2J"], "reason": "\x9b31m\u202eowned\x07\ud800", "gres": "gpu:" * 999}
     answer = json.dumps({"nodes": [{"name": "gpu-001", **trick}, {"name": ["x"], "state": {}}, {}]})
     script = f"#!/bin/sh\ncat <<'END'\n{answer}\nEND\n"
@@ -271,7 +271,7 @@ def test_a_head_that_lies_is_shown_as_it_is(watched: Watched) -> None:
         assert all(line.isprintable() for line in done.stdout.split("\n"))
 
 
-# node -> how it begins to lie, how it ends that, and what is said of it
+# node -> start of its lie, end of its lie, and the message about it
 LIARS = {
     "gpu-002": (
         f"mv /usr/bin/python3 /usr/bin/python3.real; {endless('/usr/bin/python3')}",
@@ -287,7 +287,7 @@ LIARS = {
 
 
 def test_nodes_that_lie_to_up_are_named_and_harm_no_other(watched: Watched) -> None:
-    """`up` names each and what is wrong with it, the others take jobs; once all are honest, `up` converges."""
+    """`up` names each lying node and its fault, and the others take jobs; after the repair, `up` converges."""
     watched.stack.shell("gpu-003", f"cat > /tmp/garbage <<'EOS'\n{GARBAGE}EOS\nchmod 755 /tmp/garbage")
     watched.stack.edit("[research]}]", "[research]}, {name: bob, uid: 2002}]")  # any change that makes the playbook run
     for node, (begin, _, _) in LIARS.items():

@@ -1,4 +1,4 @@
-"""Users of one team on a Kubernetes that stands for itself: what the server lets each of them make, see and end."""
+"""Users of a team on a real Kubernetes server: the objects that each may create, read and end."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def pod_of(jobset: dict[str, Any]) -> dict[str, Any]:
 
 
 def asked(stack: KubernetesStack, user: str, verb: str, *words: str, given: Any = None) -> str:
-    """Return the server's refusal; empty where it obeys. A dry run keeps nothing."""
+    """Return the server's refusal; empty if it accepts. A dry run stores nothing."""
     dry = ["--dry-run=server"] if verb in ("create", "apply") else []
     text = "" if given is None else json.dumps(given)
     done = stack.stampworks("kubectl", "--", verb, *words, *dry, f"--as={user}", text=text)
@@ -69,7 +69,7 @@ def test_pods_of_a_user_run_as_that_user(kubernetes: KubernetesStack) -> None:
 
 
 def test_a_pod_sees_no_secret_of_another_user(kubernetes: KubernetesStack) -> None:
-    """No way to mount or read it works; secrets that belong to no user's job are the team's."""
+    """The secret can be neither mounted nor read. Secrets without a user's job belong to the team."""
     for name, may in (("train-u2001-secrets", True), ("train-u2003-secrets", False), ("of-the-team", True)):
         ways: list[dict[str, Any]] = [
             {"env": [{"name": "A", "valueFrom": {"secretKeyRef": {"name": name, "key": "A"}}}]},
@@ -116,7 +116,7 @@ def test_secrets_are_made_and_never_read(kubernetes: KubernetesStack) -> None:
         assert asked(kubernetes, "carol", "delete", *words) == ""
 
 
-def test_nobody_ends_or_changes_the_work_of_another(kubernetes: KubernetesStack) -> None:
+def test_users_cannot_end_or_change_runs_of_others(kubernetes: KubernetesStack) -> None:
     """Pods of the user run scripts from a ConfigMap: another user who could change it would run as her."""
     jobset = made(CAROL)
     script = {

@@ -49,7 +49,7 @@ def tasks_of(stack: KubernetesStack, name: str) -> dict[int, str]:
 
 
 def test_tasks(stack: KubernetesStack) -> None:
-    """An array ends as its worst task did, with a secret for all; one task is looked at and cancelled by itself."""
+    """An array ends like its worst task, and all tasks share a secret. A task can be inspected and cancelled alone."""
     text = "array: 0-2\ngpus_per_node: 2\nsecrets: [{name: TOKEN, file: token}]\nrun: echo $ARRAY_INDEX ${#TOKEN}"
     (stack.folder / "token").write_text("s3cr3t")
     done = submit(stack, "many", f"{text}; exit $ARRAY_INDEX\n", "--wait")
@@ -74,7 +74,7 @@ def test_tasks(stack: KubernetesStack) -> None:
 
 
 def test_an_order(stack: KubernetesStack) -> None:
-    """A job is refused when one before it has not ended well. Nothing of it is on the cluster until then."""
+    """A job is refused when an earlier one has failed. Until then, the cluster has no object of it."""
     assert submit(stack, "bad", "run: exit 3\n", "--wait").returncode == 3
     refused = submit(stack, "after", "depends_on: [bad, nobody]\nrun: x\n")
     assert refused.returncode == 2
@@ -95,7 +95,7 @@ def test_an_order(stack: KubernetesStack) -> None:
 
 
 def sources(stack: KubernetesStack, name: str) -> list[str]:
-    """Where a run has its state from, each time that its ranks were ready."""
+    """Sources of a run's state, each time that its ranks were ready."""
     text = shell(stack, f"cat {HOME}/runs/{name}/events.jsonl 2>/dev/null || true")
     events = [json.loads(line) for line in text.splitlines() if line.endswith("}")]
     return [event["source"] for event in events if event["what"] == "ready"]
@@ -111,7 +111,7 @@ def test_tensors_and_stages(stack: KubernetesStack) -> None:
 
 
 def test_a_lost_node_and_then_an_evaluation(stack: KubernetesStack) -> None:
-    """The job starts again when its node is back, from its checkpoint; another recipe reads the last one."""
+    """The job restarts from its checkpoint when its node is back; another recipe reads the last checkpoint."""
     recipe(stack, "torchrun-ddp", "--env", "STEPS=20000")
     whole = f"ls {HOME}/runs/torchrun-ddp/checkpoints/*/manifest.json 2>/dev/null || true"
     soon(stack, "torchrun-ddp.alice", lambda: shell(stack, whole))

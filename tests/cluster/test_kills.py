@@ -1,4 +1,4 @@
-"""Something is killed in the middle of an operation, at a moment drawn at random: the next one puts it right."""
+"""A random kill during an operation: the next operation repairs its effects."""
 
 from __future__ import annotations
 
@@ -58,10 +58,10 @@ def test_a_kill_at_any_moment_is_put_right(stamped: Stack, _: int) -> None:
 
 @pytest.mark.parametrize("times", [1, 2])
 def test_ctrl_c_ends_an_up(stamped: Stack, times: int) -> None:
-    """The first one ends running operations cleanly, with a correct state; the second ends them at once. `up`
+    """The first Ctrl-C ends running operations cleanly, with a correct state; the second ends them at once. `up`
     continues."""
     unlocked(stamped, "destroy")
-    before = pending(stamped)  # a kill before this one may have left some, which a destroy keeps
+    before = pending(stamped)  # an earlier kill may have left some, which a destroy keeps
     said = typed(stamped, "stampworks:local:LocalGroup", "\x03" * times)
     assert lingering(stamped) == [], said
     if times == 1:
@@ -79,7 +79,7 @@ def pending(stack: Stack) -> set[str]:
 
 
 def typed(stack: Stack, cue: str, keys: str) -> str:
-    """Runs `pulumi up` on a terminal, types the keys once the cue is on it, and returns all that was on it."""
+    """Run `pulumi up` on a terminal, type the keys after the cue, and return all output."""
     engine, terminal = pty.fork()
     if engine == 0:
         os.chdir(stack.folder)
@@ -116,7 +116,7 @@ def workers(stack: Stack) -> list[str]:
 
 
 def interrupted(stack: Stack, operation: str, victim: str, moment_s: float) -> str:
-    """Starts the operation, kills the victim at its moment or when it appears, and returns what was said."""
+    """Start the operation, kill the victim at its moment or when it appears, and return the output."""
     if operation == "up":
         unlocked(stack, "destroy")
     if operation == "update":
@@ -155,7 +155,8 @@ def kill(pid: int) -> bool:
 
 
 def ours_of(stack: Stack) -> Iterator[int]:
-    """All processes that an operation on this stack has started: their environment says so. The room's have none."""
+    """Return all processes of an operation on this stack, by their environment; the room's processes are not among
+    them."""
     mark = f"STAMPWORKS_STATE={stack.state}\0".encode()
     for entry in Path("/proc").glob("[0-9]*"):
         if mark in told(int(entry.name), "environ"):
@@ -178,7 +179,7 @@ def lingering(stack: Stack) -> list[bytes]:
 
 
 def unlocked(stack: Stack, verb: str) -> str:
-    """Runs an operation that must pass, after what its own message says if an earlier one was killed."""
+    """Run an operation that must pass, after the command that its message recommends if an earlier one was killed."""
     done = stack.run(verb, "--yes", "--skip-preview")
     said = done.stdout
     if "the stack is currently locked" in said:

@@ -1,4 +1,4 @@
-"""A Kubernetes on this machine through the real engine: made, looked at, broken, repaired, changed, taken away."""
+"""A Kubernetes on this machine through the real engine: created, inspected, broken, repaired, changed and removed."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_everything_is_there_after_one_up(kubernetes: KubernetesStack) -> None:
     ]
 
 
-def test_what_lets_one_in_is_a_secret(kubernetes: KubernetesStack) -> None:
+def test_kubeconfig_is_a_secret(kubernetes: KubernetesStack) -> None:
     """No preview, output or state contains the kubeconfig."""
     config = (kubernetes.state / "rooms" / kubernetes.cluster / "kubernetes" / "admin.conf").read_text()
     key = config.partition('"client-key-data": "')[2].partition('"')[0]
@@ -79,7 +79,7 @@ def test_what_lets_one_in_is_a_secret(kubernetes: KubernetesStack) -> None:
 def test_a_user_asks_with_a_certificate_of_her_own(
     kubernetes: KubernetesStack, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Her connection is hers alone, has her teams' rights and no others, and says so where a verb asks for more."""
+    """Her connection is private, has only her teams' rights, and says so when a verb needs more."""
     monkeypatch.setenv("PATH", str(Path(programs.program("kubectl")).parent), prepend=os.pathsep)
     file = tmp_path / "alice.json"
     made = kubernetes.stampworks("login", "--as", "alice", "--to", str(file))
@@ -115,7 +115,7 @@ def test_a_user_asks_with_a_certificate_of_her_own(
 def test_a_user_sees_the_cluster_and_what_her_teams_do(
     kubernetes: KubernetesStack, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The same verbs as on Slurm, without a stack: all nodes, gangs of her own team, and the end of what is hers."""
+    """The verbs are those of Slurm, without a stack: all nodes, gangs of her team, and cancellation of her own."""
     monkeypatch.setenv("PATH", str(Path(programs.program("kubectl")).parent), prepend=os.pathsep)
     file = tmp_path / "alice.json"
     kubernetes.stampworks("login", "--as", "alice", "--to", str(file))
@@ -184,7 +184,7 @@ def test_a_team_does_what_is_its_own_and_nothing_else(kubernetes: KubernetesStac
 
 @pytest.mark.parametrize(("kind", "counted"), [("LoadBalancer", "loadbalancers"), ("NodePort", "nodeports")])
 def test_no_team_opens_a_door_to_the_world(kubernetes: KubernetesStack, kind: str, counted: str) -> None:
-    """Services are for its own pods: of a type that leads in from outside the cloud may make a public address."""
+    """Services may only lead to its own pods: a type with access from outside could get a public address."""
     for type_, may in ((kind, False), ("ClusterIP", True)):
         service: dict[str, Any] = {
             "apiVersion": "v1",
@@ -203,7 +203,7 @@ def test_no_team_opens_a_door_to_the_world(kubernetes: KubernetesStack, kind: st
     kubernetes.kubectl("delete", "service", "door", "--namespace=research")
 
 
-def test_what_was_done_by_hand_is_seen_and_taken_back(kubernetes: KubernetesStack) -> None:
+def test_manual_changes_are_found_and_reverted(kubernetes: KubernetesStack) -> None:
     """The changes are a deleted node, another label, and a deleted queue."""
     kubernetes.kubectl("delete", "node", "gpu-007")
     kubernetes.kubectl("label", "node", "gpu-009", "stampworks/pool=mine", "--overwrite")
@@ -221,7 +221,7 @@ def test_what_was_done_by_hand_is_seen_and_taken_back(kubernetes: KubernetesStac
     kubernetes.unchanged()
 
 
-def test_what_an_earlier_version_of_kueue_was_told_is_the_same(stack: KubernetesStack) -> None:
+def test_queues_survive_an_upgrade_of_kueue(stack: KubernetesStack) -> None:
     """Queues of an earlier stack stay the same, and Pulumi replaces none. Requests in the form of Kueue 0.14 are
     answered."""
 
@@ -261,7 +261,7 @@ def test_a_part_that_was_killed_is_named_and_started_again(stack: KubernetesStac
 
 
 @pytest.mark.parametrize("how", ["closed", "frozen"])
-def test_whoever_cannot_reach_it_is_told_so(stack: KubernetesStack, how: str) -> None:
+def test_unreachable_server_is_reported(stack: KubernetesStack, how: str) -> None:
     """Each verb exits with 3 and a hint, also for a server that accepts connections and stays silent."""
     if how == "closed":
         with stack.entered():
@@ -331,7 +331,7 @@ def test_another_authority_and_another_port_make_nothing_anew(stack: KubernetesS
     stack.unchanged()
 
 
-def test_what_gangs_are_in_does_not_go(stack: KubernetesStack) -> None:
+def test_queue_with_gangs_is_not_removed(stack: KubernetesStack) -> None:
     """The `up` names the gangs in a queue or team that would be removed. They continue, no object was changed, and the
     edit can be undone."""
     stack.submit(gang("kept", "product", 2))
@@ -384,8 +384,8 @@ def test_a_change_reaches_what_it_is_about(stack: KubernetesStack) -> None:
     assert all(before[urn] == after[urn] for urn in before.keys() & after.keys())
 
 
-def test_what_it_knows_is_protected_where_that_is_declared(stack: KubernetesStack) -> None:
-    """All jobs and queues are in the control plane: nothing takes that away until the declaration says so."""
+def test_control_plane_is_protected_as_declared(stack: KubernetesStack) -> None:
+    """All jobs and queues are in the control plane: it is deleted only if the declaration allows it."""
     stack.edit("protect: false", "protect: true")
     stack.up()
     done = stack.run("destroy", "--yes", "--skip-preview")
@@ -424,7 +424,7 @@ def test_nothing_is_left_when_it_is_destroyed(stack: KubernetesStack) -> None:
 
 
 def process_of(stack: KubernetesStack, program: str) -> int:
-    """The process of a part of the control plane, and not the one that started it."""
+    """Return the process of a part of the control plane, not the process that started it."""
     mark = f"{stack.state}/rooms".encode()
     for folder in Path("/proc").glob("[0-9]*"):
         words = (folder / "cmdline").read_bytes().split(b"\0") if (folder / "cmdline").exists() else [b""]

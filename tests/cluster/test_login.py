@@ -1,4 +1,4 @@
-"""People log in to a node of their own: what they submit there runs elsewhere, and the head is left alone."""
+"""Users log in to a login node: their jobs run elsewhere, and the head stays closed."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_a_user_runs_a_program_from_there(folder: Stack) -> None:
 
 
 def test_a_user_submits_from_there(folder: Stack) -> None:
-    """Output of the job on shared storage is read where it was submitted."""
+    """Output of the job is read on shared storage, at the place of the submission."""
     job = as_alice(folder, "sbatch --parsable --nodelist=gpu-001 --output=said --wrap='hostname; sleep 1; echo done'")
     wait_for(lambda: "done" in as_alice(folder, "cat said 2>/dev/null || true"), WAIT_S)
     assert as_alice(folder, "cat said").splitlines() == ["gpu-001", "done"]
@@ -94,8 +94,9 @@ def to_node(stack: Stack, user: str, command: str) -> list[str]:
     return stack.shell("login-001", f"{ssh} 2>&1; echo rc $?").splitlines()
 
 
-def test_nobody_is_on_a_node_without_a_job(folder: Stack) -> None:
-    """A user with a job there is confined to its resources; another user is refused, and so is he when it has ended."""
+def test_login_to_a_node_needs_a_job(folder: Stack) -> None:
+    """A user with a job there is confined to its resources. Other users are refused, as is the user after the job's
+    end."""
     denied = "Access denied by pam_slurm_adopt: you have no active jobs on this node"
     assert denied in (said := to_node(folder, "alice", "hostname"))
     assert said[-1] == "rc 255"
@@ -109,7 +110,7 @@ def test_nobody_is_on_a_node_without_a_job(folder: Stack) -> None:
 
 
 def test_it_is_part_of_the_status(slurm: Stack) -> None:
-    """It is up or missing, like the head, and has no jobs."""
+    """A login node is up or missing, like the head, and has no jobs."""
     done = slurm.stampworks("status", "-s", "test", "--json")
     assert done.returncode == 0, done.stdout + done.stderr
     nodes = {each["name"]: each for each in json.loads(done.stdout)["nodes"]}
@@ -120,7 +121,7 @@ def test_it_is_part_of_the_status(slurm: Stack) -> None:
 
 @pytest.mark.long
 def test_it_learns_of_a_new_configuration(own: Stack) -> None:
-    """Another queue is known there after the `up`, and a second one changes nothing."""
+    """The `up` makes another queue known there, and a second `up` changes nothing."""
     own.edit(
         "protect: false}\n    proof", "protect: false, queues: [{name: q, pools: [gpu], default: true}]}\n    proof"
     )

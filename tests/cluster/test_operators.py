@@ -1,4 +1,4 @@
-"""Runs as objects of Kubeflow's Trainer and MPI operator, where a cluster has them: as they were printed."""
+"""Runs as printed objects of Kubeflow's Trainer and MPI operator, on a cluster with them."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def stack(up: KubernetesStack) -> Iterator[KubernetesStack]:
 
 
 def made(stack: KubernetesStack, kind: str, name: str, *options: str, image: str = "") -> str:
-    """A run as it is printed, and created; returns what was printed."""
+    """Print the manifest of a run, create it, and return it."""
     more = ["--image", image] if image else []
     printed = stack.stampworks("submit", "training", name, *TINY, *options, "--print", kind, *more)
     assert printed.returncode == 0, printed.stderr
@@ -51,7 +51,7 @@ def conditions(stack: KubernetesStack, kind: str, name: str) -> dict[str, str]:
 
 
 def rights(stack: KubernetesStack, name: str) -> set[str]:
-    """Whose each file of a run is and who may read it: of those that have numbers, once."""
+    """Return owner and mode of each file of a run."""
     kept = "! -name 'first-*' ! -name '*.draft'"
     said = stack.shell(NODES[0], f"cd {RUNS}/{name} && find . {kept} -exec stat --format='%n %U %a' {{}} +")
     found = (line.rsplit(" ", 2) for line in said.splitlines())
@@ -59,7 +59,7 @@ def rights(stack: KubernetesStack, name: str) -> set[str]:
 
 
 def test_a_trainjob_trains_through(stack: KubernetesStack) -> None:
-    """It runs on both nodes like a submitted run; Trainer and `logs` report it."""
+    """The TrainJob runs on both nodes like a submitted run. Trainer and `logs` report it."""
     printed = made(stack, "trainjob", "printed", "--set", "steps=20")
     soon(stack, "printed", lambda: of_run(stack, "printed")["state"] in ("running", "finished"))
     through(stack, "printed")
@@ -128,7 +128,7 @@ def test_a_team_makes_a_trainjob_of_its_own(stack: KubernetesStack) -> None:
 
 @pytest.mark.long
 def test_a_trainjob_of_a_user_has_a_runtime_of_that_user(stack: KubernetesStack) -> None:
-    """Else its command would run with the numbers of another member of the team, and with that one's secrets."""
+    """Otherwise its command would run with the user id and the secret of another member of the team."""
     wanted = ["training", "hers", *TINY, "--set", "steps=5", "--user", "carol"]
     printed = stack.stampworks("submit", *wanted, "--print", "trainjob").stdout
     runtime, job = (each for each in yaml.safe_load_all(printed) if each["kind"] in ("TrainingRuntime", "TrainJob"))
@@ -211,7 +211,7 @@ def test_an_mpijob_past_the_quota_waits(stack: KubernetesStack) -> None:
 
 
 def test_switched_off_it_is_gone_and_what_runs_goes_on(stack: KubernetesStack) -> None:
-    """Its webhooks are removed, so that no request hangs, even after a reboot; the next `up` changes nothing."""
+    """Its webhooks are removed, so that no request hangs, even after a reboot. The next `up` changes nothing."""
     stack.unchanged("--refresh")
     stack.edit(WITH, "kind: kubernetes")
     stack.end_room()

@@ -1,4 +1,4 @@
-"""Jobs of users on a real Slurm: a file or a command, with what it takes along, to its end and back."""
+"""Jobs of users on a real Slurm: a file or a command with its folder, until its end."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ chown -R alice: .
 def submit(
     slurm: Stack, text: str, *options: str, name: str = "job", **variables: str
 ) -> subprocess.CompletedProcess[str]:
-    """Submit a file as alice, from a folder of its own."""
+    """Submit a file as alice, from a separate folder."""
     folder = slurm.folder / "jobs"
     folder.mkdir(exist_ok=True)
     (folder / f"{name}.yaml").write_text(text)
@@ -109,7 +109,8 @@ def wheel(folder: Path) -> None:
 
 @pytest.mark.long
 def test_an_environment_that_setup_makes(slurm: Stack) -> None:
-    """The nodes share the job's folder, so one after the other makes it; pip takes what came along."""
+    """Nodes share the job's folder, so that they create the environment one after the other. pip installs the submitted
+    packages."""
     source = slurm.folder / "jobs" / "environment"
     source.mkdir(parents=True)
     wheel(source)
@@ -129,7 +130,7 @@ run: venv/bin/python -c 'import brought, numpy, sys; print(brought.NAME, sys.pre
     assert {f"0: brought {prefix}", f"1: brought {prefix}"} <= set(done.stdout.splitlines()), done.stdout
 
 
-def test_nobody_else_sees_it(slurm: Stack) -> None:
+def test_job_is_private_to_its_user(slurm: Stack) -> None:
     """Scripts, variables, log and secrets are its user's alone."""
     text = "secrets: [{name: TOKEN}]\nenv: {COLOR: blue-of-alice}\ngpus_per_node: 2\nrun: sleep 600\n"
     assert submit(slurm, text, name="mine", TOKEN=SECRET).returncode == 0
@@ -184,7 +185,7 @@ def test_a_secret_goes_with_a_job_that_never_started(slurm: Stack) -> None:
 
 @pytest.mark.long
 def test_tasks_and_an_order(slurm: Stack) -> None:
-    """An array ends as its worst task did; who depends on it is refused then, and waits for one that is at work."""
+    """An array ends like its worst task. A dependent job is refused then, and waits for a running one."""
     tasks = submit(
         slurm, "array: 0-2%2\ngpus_per_node: 2\nrun: echo $ARRAY_INDEX; exit $ARRAY_INDEX\n", "--wait", name="many"
     )

@@ -63,7 +63,7 @@ def test_nodes_are_known_by_what_they_are(stack: KubernetesStack) -> None:
     assert stack.stampworks("status").stdout.splitlines()[2].split() == ["gpu", "2", "of", "2", "0", "of", "16"]
 
 
-def test_what_lets_a_node_in_is_a_secret(stack: KubernetesStack) -> None:
+def test_join_token_is_a_secret(stack: KubernetesStack) -> None:
     """No preview, output or state contains the token with which nodes join."""
     config = json.loads((stack.state / "rooms" / stack.cluster / "kubernetes" / "bootstrap.conf").read_text())
     key = config["users"][0]["user"]["client-key-data"]
@@ -74,7 +74,7 @@ def test_what_lets_a_node_in_is_a_secret(stack: KubernetesStack) -> None:
 
 
 def test_programs_that_measure(stack: KubernetesStack) -> None:
-    """Both nodes measure at once: results are in the folder of the run and in its log."""
+    """Both nodes measure at once. Results are in the run's folder and its log."""
     settings = ["--set", "limits={}", "--set", "clocks={}"]
     found = asked(stack, "submit", "validation", "look", *settings, "--wait")
     assert (found["state"], found["job"], found["folder"]) == ("finished", "product/look", f"{RUNS}/look"), found
@@ -101,7 +101,7 @@ def test_a_real_server_takes_what_is_written_down(stack: KubernetesStack) -> Non
     assert 'unknown field "spec.slotPerWorker"' in refused.stderr
 
 
-def test_what_is_written_down_runs(stack: KubernetesStack) -> None:
+def test_printed_manifest_runs(stack: KubernetesStack) -> None:
     """The printed manifest runs on both nodes to its end, without the toolkit."""
     printed = stack.stampworks("submit", "training", "printed", *TINY, "--set", "steps=5", "--print", "jobset")
     stack.kubectl("create", "--filename=-", text=printed.stdout)
@@ -193,7 +193,7 @@ def test_a_user_by_herself(stack: KubernetesStack, monkeypatch: pytest.MonkeyPat
 
 
 def test_a_job_that_is_deleted_while_it_is_waited_for(stack: KubernetesStack) -> None:
-    """The user reads what happened; its folder has its log."""
+    """The user sees what happened; the folder contains the log."""
     (stack.folder / "deleted.yaml").write_text("run: echo begun; sleep 600\n")
     words = [sys.executable, "-m", "stampworks.cli.main", "submit", "deleted.yaml", "--user", "bob", "--wait"]
     pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
@@ -203,7 +203,7 @@ def test_a_job_that_is_deleted_while_it_is_waited_for(stack: KubernetesStack) ->
         said, why = waits.communicate(timeout=120)
     assert waits.returncode not in (0, 2), said + why
     assert "0: begun" in said
-    assert why.endswith("as of one that is ended from outside: somebody has cancelled or deleted it\n"), why
+    assert why.endswith("as of one that is ended from outside: it was cancelled or deleted\n"), why
     assert "no run is called" not in why
 
 
@@ -250,8 +250,8 @@ def test_a_program_that_breaks_is_not_started_again(stack: KubernetesStack) -> N
     assert len(told(stack, "bad", "start")) == 1
 
 
-def test_nobody_changes_a_nodes_programs(stack: KubernetesStack) -> None:
-    """A pod has them from its node, and cannot write to them even as root where it mounts them to write."""
+def test_pods_cannot_write_node_programs(stack: KubernetesStack) -> None:
+    """A pod sees the node's programs, and cannot write to them even as root with a writable mount."""
     pod = {
         "apiVersion": "v1",
         "kind": "Pod",
@@ -280,10 +280,10 @@ def test_nobody_changes_a_nodes_programs(stack: KubernetesStack) -> None:
 
 
 def test_nodes_are_lost(stack: KubernetesStack) -> None:
-    """The run continues to its end without the node of its second program, long after Kubernetes has missed it. The
-    next `up` restores this node with a new disk, and another one with its old disk; pods run on both.
+    """The run continues without the node of its second program, long after Kubernetes has missed it.
 
-    To Kubernetes the one is another node, and it still knows the other: both take pods only when they have passed.
+    The next `up` restores this node with a new disk, and another with its old disk; pods run on both. Kubernetes knows
+    only the latter: both take pods after their proof only.
     """
     known = {node["metadata"]["name"]: node["metadata"]["uid"] for node in stack.listed("nodes")}
     slowly = ["--set", "steps=120", "--set", "pace_s=1", "--set", "checkpoints.every_s=1"]
@@ -349,7 +349,7 @@ def unproven(stack: KubernetesStack) -> set[str]:
 
 
 def test_a_named_node_is_made_anew_and_no_other(stack: KubernetesStack) -> None:
-    """Once what runs there has gone on elsewhere or is through; it is another node that has passed, and takes pods."""
+    """The node is replaced after its work has moved or ended. The new node takes pods after its proof."""
     stack.edit("proof: {level: quick}", "proof: {level: quick}\n    roll: {jobs: requeue}")
     asked(stack, "submit", "training", "moving", *TINY, "--nodes", "1", "--set", "steps=230", "--set", "pace_s=0.3")
     until(stack, "moving", 5)
@@ -376,7 +376,7 @@ def test_a_named_node_is_made_anew_and_no_other(stack: KubernetesStack) -> None:
 
 
 def test_a_pool_that_goes_lets_its_work_end_first(stack: KubernetesStack) -> None:
-    """However it came to an end: as a run that was finished, and not one whose nodes were taken away."""
+    """Its run ends as finished, and not as a run whose nodes were removed."""
     asked(stack, "submit", "training", "last", *TINY, "--nodes", "1", "--set", "steps=80", "--set", "pace_s=0.3")
     until(stack, "last", 5)
     pools = (
@@ -394,8 +394,8 @@ def test_a_pool_that_goes_lets_its_work_end_first(stack: KubernetesStack) -> Non
 
 
 def test_a_pool_becomes_one_for_scheduling_only_and_back(stack: KubernetesStack) -> None:
-    """Machines leave as those of a pool that goes do, and then others have their names; the same on the way back. What
-    is not through in time is as before, and so are the nodes."""
+    """Machines leave like those of a removed pool, and simulated nodes take their names; and back. If work does not end
+    in time, the nodes stay as they were."""
     asked(stack, "submit", "training", "last", *TINY, "--nodes", "1", "--set", "steps=80", "--set", "pace_s=0.3")
     until(stack, "last", 5)
     pools = ("count: 2}", "count: 2, scheduling_only: true}")

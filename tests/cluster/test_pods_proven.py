@@ -21,7 +21,7 @@ from tests.project import wait_for
 pytestmark = [pytest.mark.cluster, pytest.mark.long]
 
 NOTICED_S = 60
-"""More than a node takes to notice that it is not well, or well again: it looks every 20 seconds."""
+"""Time limit for a node to notice a change of its health: it checks every 20 seconds."""
 
 
 @pytest.fixture(scope="module")
@@ -37,7 +37,7 @@ def stack(up: KubernetesStack) -> Iterator[KubernetesStack]:
 
 
 def test_nodes_are_proven_before_they_take_pods(stack: KubernetesStack) -> None:
-    """The certificate is as good as one of a Slurm; nothing of the proof is left on them."""
+    """The certificate equals one of Slurm. The proof leaves nothing on the nodes."""
     outputs = json.loads(stack.run("stack", "output", "--json", "--show-secrets").stdout)
     assert outputs["verdict"] == "pass"
     (stack.folder / "certificate").write_text(outputs["certificate"])
@@ -64,9 +64,9 @@ def test_a_proof_leaves_alone_who_works(stack: KubernetesStack) -> None:
 
 
 def test_a_proof_finds_what_is_broken(stack: KubernetesStack) -> None:
-    """The fault and the words are those of Slurm; faults that nothing here could notice are not injected.
+    """Faults and messages are those of Slurm; faults that cannot be noticed here are not injected.
 
-    The node is cordoned with its reason, for all to read; the other passes. Repaired and measured again it takes pods.
+    The node is cordoned with a visible reason, and the other one passes. After repair and proof it takes pods.
     """
     refused = stack.stampworks("fault", "inject", "slurmd-dead")
     assert f"slurmd-dead has no effect on cluster {stack.cluster}: it is about Slurm" in refused.stderr
@@ -87,9 +87,9 @@ def test_a_proof_finds_what_is_broken(stack: KubernetesStack) -> None:
 
 
 def test_a_node_that_is_not_well_takes_no_pods(stack: KubernetesStack) -> None:
-    """The node notices, and gives a reason; a running job continues, and the next one waits for the node.
+    """The node gives a reason; a running job continues, and the next one waits for the node.
 
-    Well again, it takes pods without anybody's doing.
+    Once healthy, it takes pods without help.
     """
     asked(stack, "submit", "training", "before", *TINY, "--set", "steps=100", "--set", "pace_s=0.3")
     until(stack, "before", 5)
@@ -127,13 +127,13 @@ directories = ["dev", "etc", "proc", "root", "run", "sys", "tmp", "usr", "var"]
 paths = sorted(path.replace("/bin/", "/usr/bin/", 1) if path.startswith("/bin/") else path for path in found)
 work(False, {IMAGE: {"copies": paths, "directories": directories, "links": links}})
 """
-"""Programs and what they need, as an image of `workloads/Containerfile` has them; without torch."""
+"""Programs and their dependencies, like those in an image of `workloads/Containerfile`, without torch."""
 VOLUME, TEAM = "PersistentVolume", "research"
 
 
 @pytest.fixture
 def measured(stack: KubernetesStack) -> str:
-    """The plan of the same cluster, as if its nodes had none of our programs: these come from an image."""
+    """Return the plan of the same cluster whose nodes lack the toolkit's programs: these come from an image."""
     module = MODULE.read_text().replace("from ansible_collections", "# from").replace("answer = ", "# answer = ")
     for node in NODES:
         stack.shell(node, f"python3 - <<'END'\n{module}\nIMAGE = {IMAGE!r}\n{MADE}\nEND")
@@ -152,8 +152,8 @@ def measured(stack: KubernetesStack) -> str:
 
 
 def test_nodes_are_measured_from_an_image(stack: KubernetesStack, measured: str) -> None:
-    """Pods that enter no node, as on a cloud's own Kubernetes. They find the same fault; the node that has it is held
-    with its reason. What wants one that is not proven waits, and runs when all have passed."""
+    """Pods that do not enter the node, as on a managed Kubernetes, find the same fault, and its node is held with the
+    reason. Work for unproven nodes waits until all have passed."""
     proof = ("qualify", "-s", measured, "--level", "quick")
     stack.kubectl("taint", "node", NODES[0], "stampworks/unproven=:NoSchedule")
     asked(stack, "submit", "training", "patient", *TINY, "--set", "steps=5")
@@ -210,7 +210,7 @@ def test_a_proof_has_the_health_check_look_again(stack: KubernetesStack) -> None
 
 
 def test_a_node_has_a_say_in_itself_alone(stack: KubernetesStack) -> None:
-    """With its rights it can cordon itself; it cannot cordon another node, nor remove its own taints."""
+    """With its rights, a node can cordon itself, but neither cordon another node nor remove its own taints."""
     say = (
         "import runpy; found = runpy.run_path('/usr/local/sbin/stampworks-health'); say = found['Kubernetes'](); "
         "found['Kubernetes'].ask.__globals__['node'] = lambda: '{node}'; say.ask('PATCH', '{patch}')"
@@ -240,7 +240,7 @@ def test_a_collective_past_the_fabric_is_found(stack: KubernetesStack) -> None:
 
 
 def test_out_of_service_and_back(stack: KubernetesStack) -> None:
-    """A run that wants the node waits until it is back. `tests/operations` has what is said of who works there."""
+    """A run for the node waits until it returns. `tests/operations` covers the messages about running work."""
     asked(stack, "submit", "training", "first", *TINY, "--nodes", "1", "--set", "steps=100000", "--set", "pace_s=0.3")
     until(stack, "first", 5)
     [node] = told(stack, "first", "generation")[0]["nodes"]
@@ -258,7 +258,7 @@ def test_out_of_service_and_back(stack: KubernetesStack) -> None:
 def test_certificates_that_have_ended_are_made_anew(stack: KubernetesStack) -> None:
     """After a year without an `up`, `status` says so, and the next `up` renews all certificates.
 
-    What ran goes on; its node has joined again as itself, is asked for what its pods say, and proven.
+    Running work continues. The node joins again as itself and is proven.
     """
     asked(
         stack, "submit", "training", "yearlong", *TINY, "--nodes", "1", "--set", "steps=100000", "--set", "pace_s=0.3"
@@ -286,7 +286,7 @@ def test_certificates_that_have_ended_are_made_anew(stack: KubernetesStack) -> N
 
 
 def let_certificates_end(stack: KubernetesStack) -> None:
-    """All of them were made 366 days ago, for a year, and the programs have been started with them."""
+    """All of them were created 366 days ago, for a year, and the programs run with them."""
     inputs = stack.resources()[f"LocalControlPlane {stack.cluster}"]["inputs"]
     addresses = control_plane.Addresses(
         inputs["address"], inputs["servicesCidr"], inputs["podsCidr"], int(inputs["podsOfNode"])
@@ -294,7 +294,7 @@ def let_certificates_end(stack: KubernetesStack) -> None:
     then = datetime.now(UTC) - timedelta(days=366)
     with stack.entered(), pytest.MonkeyPatch.context() as patch:
         patch.setattr(certificates, "_now", lambda: then)
-        patch.setattr(Kubectl, "until", _not_waited_for)  # the server is never ready for this client
+        patch.setattr(Kubectl, "until", _not_waited_for)  # the server never gets ready for this client
         (stack.state / "rooms" / stack.cluster / "kubernetes/pki/ca.crt").unlink()
         with pytest.raises(StopIteration):
             control_plane.ensure(stack.cluster, inputs["claim"], addresses, print, inputs["kueue"])

@@ -38,14 +38,14 @@ def test_a_job_never_starts_on_a_node_that_just_broke(stack: Stack) -> None:
     job = stack.shell("head", f"cd /tmp; sbatch --parsable --exclusive --output=/dev/null {wrapped}")
     broken = "drained proof: lockable memory: 65536, where this node can give "
     wait_for(lambda: stack.node_states()["gpu-001"].startswith(broken), WAIT_S)
-    stack.shell("head", f"scontrol update jobid={job} starttime=now")  # Slurm puts it off for two minutes
+    stack.shell("head", f"scontrol update jobid={job} starttime=now")  # Slurm delays it for two minutes
     wait_for(lambda: stack.shell("head", "cat /shared/ran 2>/dev/null || true"), WAIT_S)
     assert stack.shell("head", "cat /shared/ran") == "gpu-002"
     assert stack.node_states()["gpu-001"].startswith(broken)  # the health check does not return what a proof holds
 
 
 def test_a_proof_that_passes_returns_it(stack: Stack) -> None:
-    """Once it is repaired: until then it says why, with the others' value."""
+    """The node returns after its repair; until then it has a reason, with the value of the others."""
     failed = stack.stampworks("qualify", "-s", "test", "--level", "quick")
     assert failed.returncode == 1
     assert "lockable memory: 65536, where its peers have" in failed.stdout

@@ -1,4 +1,4 @@
-"""A cluster is up when it is proven: a node that is not what was planned is named, held back, and measured again."""
+"""An `up` succeeds when the cluster is proven: a deviating node is named, held back, and measured again."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def certificate(stack: Stack) -> dict[str, Any]:
 
 
 def test_a_node_that_is_not_as_planned_fails_the_up(stack: Stack) -> None:
-    """The node and the reason are named; it takes no jobs, and its measurements are kept."""
+    """The error names node and reason; the node takes no jobs, and its measurements are kept."""
     tasks = stack.folder / "stacks" / "roles" / "shm" / "tasks"
     tasks.mkdir(parents=True)
     (tasks / "main.yml").write_text(ROLE)
@@ -60,7 +60,7 @@ def test_fewer_nodes_than_declared_may_do(stack: Stack) -> None:
     assert "proof: gpu-002 (fail, held back): /dev/shm has 16 MiB, where its peers have" in said
 
 
-def test_who_passes_takes_jobs_again(stack: Stack) -> None:
+def test_repaired_node_passes_and_takes_jobs(stack: Stack) -> None:
     """The next `up` after the repair measures it, and others beside it."""
     stack.edit("shm_size: 16m", "shm_size: 50%")
     stack.up()

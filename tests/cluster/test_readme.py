@@ -1,4 +1,4 @@
-"""The commands of the README, and of the page that it sends a reader to next, do what they say, in their order."""
+"""The commands of the README and of its next page, run in order."""
 
 from __future__ import annotations
 
@@ -27,7 +27,8 @@ TIMEOUT_S = 1800
 @pytest.mark.engine
 @pytest.mark.cluster
 def test_the_commands_of_the_readme(tmp_path: Path) -> None:
-    """All blocks, top to bottom: a cluster comes, is used, changes, and goes, and the clone stays clean."""
+    """All blocks run from top to bottom: a cluster is created, used, changed and destroyed, and the clone stays
+    clean."""
     before = changed_files()
     # use the user's cache, because an engine takes minutes; processes of the user do not matter
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PULUMI_")}
@@ -50,6 +51,6 @@ def changed_files() -> str:
 
 
 def test_the_blocks_are_the_ones_that_are_meant() -> None:
-    """On both pages the first makes the demo, the last takes it down: the test above relies on it."""
+    """On both pages the first block creates the demo, and the last one removes it: the test above relies on it."""
     assert README[0] == START[0] == "make demo\n"
     assert README[-1] == START[-1] == "make demo-down\n"

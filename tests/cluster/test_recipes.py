@@ -35,8 +35,8 @@ def alices(stack: Stack) -> Stack:
 
 @pytest.fixture(scope="module")
 def packed(alices: Stack) -> Stack:
-    """Her home has the packages of the recipes, as their README says."""
-    uv = Path.home() / ".cache" / "stampworks" / "uv" / "bin"  # the one of `make prepare`, where none is on PATH
+    """Install the packages of the recipes in her home, as their README says."""
+    uv = Path.home() / ".cache" / "stampworks" / "uv" / "bin"  # the one of `make prepare`, if PATH has none
     environment = {**os.environ, "PATH": f"{os.environ['PATH']}:{uv}", "UV_SYSTEM_CERTS": "true"}
     there = [sys.executable, "-m", "stampworks.cli.main", "ssh", "-s", "test", "head", "--", UNPACK]
     with subprocess.Popen([str(RECIPES / "pack.sh")], env=environment, stdout=subprocess.PIPE) as pack:
@@ -62,7 +62,7 @@ def sources(stack: Stack, name: str) -> list[str]:
 
 
 def test_a_lost_node_and_then_an_evaluation(alices: Stack) -> None:
-    """The job starts again on other nodes, from its checkpoint; another recipe reads the last one."""
+    """The job restarts on other nodes from its checkpoint; another recipe reads the last checkpoint."""
     submit(alices, "torchrun-ddp", "--env", "STEPS=20000")
     whole = f"ls {HOME}/runs/torchrun-ddp/checkpoints/*/manifest.json 2>/dev/null || true"
     wait_for(lambda: alices.shell("head", whole), SOON_S)

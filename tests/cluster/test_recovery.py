@@ -1,4 +1,4 @@
-"""The page on recovery: its commands repair what it says they repair."""
+"""The page on recovery: its commands repair the described faults."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "recovery.md"
 
 
 def test_a_state_that_was_cut_off_comes_back(stack: Stack) -> None:
-    """The engine writes the state before its last write beside the file."""
+    """The engine keeps the previous state next to the file."""
     exported = stack.folder / "exported.json"
     exported.write_text(stack.passes("stack", "export"))
     for _ in range(2):

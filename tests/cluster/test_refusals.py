@@ -1,4 +1,4 @@
-"""A stack whose declaration is wrong: what the user reads, to the letter, and that nothing is created."""
+"""A stack with a wrong declaration: the user's exact output, and no created resource."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_a_preview_of_a_good_declaration_creates_nothing(stack: Stack) -> None:
 
 
 def test_all_problems_are_shown_with_their_lines(stack: Stack) -> None:
-    """Every problem points at the user's own line, and there is nothing else to read."""
+    """Every problem names the user's line, and nothing else is printed."""
     stack.edit("count: 2", "count: 0")
     stack.edit("mount: /shared", "mont: /shared")
     shown = diagnostics(stack, "up", "--yes", "--skip-preview")
@@ -70,8 +70,8 @@ def test_a_machine_that_does_not_exist_is_refused_in_a_preview(stack: Stack) -> 
     )
 
 
-def test_what_can_be_planned_only_is_refused_at_its_line(stack: Stack) -> None:
-    """`stampworks plan` takes it; an `up` would have nothing to make it of."""
+def test_up_refuses_clouds_that_can_only_be_planned(stack: Stack) -> None:
+    """`stampworks plan` accepts it, but an `up` has no components for it."""
     stack.edit("cloud: local", "cloud: hosts")
     stack.edit("sim-h100", "dgx-h100")
     shown = diagnostics(stack, "up", "--yes", "--skip-preview")
@@ -97,7 +97,7 @@ Cluster("demo", Declaration(version=1, name="demo", cloud="local", fabric=Fabric
 
 
 def test_all_problems_of_a_declaration_in_python_are_shown_with_their_paths(stack: Stack) -> None:
-    """The same texts as for a file, with a path where a file has a line."""
+    """The texts are those for a file, with a path instead of a line."""
     program = stack.folder / "stacks" / "__main__.py"
     before = program.read_text()
     program.write_text(IN_PYTHON)
@@ -120,7 +120,7 @@ def test_all_problems_of_a_declaration_in_python_are_shown_with_their_paths(stac
 
 
 def test_a_project_that_names_no_plugin_is_told_what_to_add(stack: Stack) -> None:
-    """Instead of an attempt to download one."""
+    """The error prevents an attempt to download a plugin."""
     project = stack.folder / "Pulumi.yaml"
     before = project.read_text()
     project.write_text("".join(line for line in before.splitlines(keepends=True) if "plugins:" not in line))
@@ -137,7 +137,7 @@ def test_a_project_that_names_no_plugin_is_told_what_to_add(stack: Stack) -> Non
 
 
 def test_the_plugin_of_another_environment_is_refused(stack: Stack) -> None:
-    """Another version may have other resources."""
+    """A plugin of another version may have other resources."""
     other = stack.folder / "other" / "share" / "stampworks"
     shutil.copytree(Path(sys.prefix) / "share" / "stampworks", other)
     project = stack.folder / "Pulumi.yaml"
@@ -155,7 +155,7 @@ def test_the_plugin_of_another_environment_is_refused(stack: Stack) -> None:
 def test_a_full_disk_is_refused_before_the_engine_loses_its_state(
     stack: Stack, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """All folders with too little room are said, with what is left and what it is for."""
+    """The error lists all full folders, their free space, and their use."""
     # A small disk that only this engine sees: rooms of other tests would keep what is mounted meanwhile.
     engine = tmp_path / "pulumi"
     engine.write_text(

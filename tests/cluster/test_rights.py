@@ -1,4 +1,4 @@
-"""Rights that an `up` needs on AWS, of clusters that no example stack declares: they follow from what is registered."""
+"""Rights that an `up` needs on AWS, for clusters of no example stack: they follow from the registered resources."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
 @pytest.mark.usefixtures("pulumi_loops")
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_so_does_every_other_declaration(variant: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Types of a plan are those that its program registers, whatever is declared."""
+    """Types of a plan match those that its program registers, for any declaration."""
     monkeypatch.setattr("stampworks.cluster.component.check_programs", lambda _: None)
     fields = dict(VARIANTS[variant])
     made = on_aws(fields.pop("pool", {}), **fields)

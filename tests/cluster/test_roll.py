@@ -1,4 +1,4 @@
-"""Rolls: nodes get boot-time settings while jobs continue, in waves, each proven before the next one begins."""
+"""Rolls: nodes get boot-time settings while jobs continue, in waves; each wave is proven before the next one begins."""
 
 from __future__ import annotations
 
@@ -152,8 +152,8 @@ def test_the_next_up_goes_on(stamped: Stack) -> None:
 
 
 def test_a_node_that_was_repaired_is_proven_before_others_are_renewed(stamped: Stack) -> None:
-    """It would count as out of service, and an `up` would stop at a problem that is gone. Before, `return` refuses it
-    and names what works."""
+    """Otherwise it would count as out of service, and an `up` would stop because of a solved problem. Before the
+    repair, `return` refuses it and names the remedy."""
     stamped.shell("gpu-003", "mount -o remount,size=16m /dev/shm")
     assert stamped.stampworks("qualify", "-s", "test", "--nodes", "gpu-003").returncode == 1
     assert stamped.node_states()["gpu-003"].startswith("drained proof: ")

@@ -1,6 +1,6 @@
-"""A scenario on a real Slurm and a real Kubernetes, with the same nodes, racks, blocks and jobs.
+"""The same scenario on a real Slurm and a real Kubernetes, with the same nodes, racks, blocks and jobs.
 
-The table in docs/reference/kubernetes-objects.md is what was seen: --regenerate writes it anew.
+The table in docs/reference/kubernetes-objects.md has the results: --regenerate writes it again.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Two clusters at once on one machine: of one user, and of root and an ordinary user."""
+"""Two clusters at once on the same machine: of the same user, and of root and an ordinary user."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def hostnames(stack: Stack) -> list[str]:
 
 
 def test_two_clusters_of_one_user(tmp_path: Path) -> None:
-    """Stamped at the same time, with the same addresses; what happens to one is nothing to the other."""
+    """Both are stamped at the same time with the same addresses, and do not affect each other."""
     names = [f"t{os.getpid()}{letter}" for letter in "ab"]
     with stack(tmp_path / "a", names[0]) as one, stack(tmp_path / "b", names[1]) as other:
         other.state.rmdir()
@@ -72,7 +72,7 @@ class User:
         return done.stdout
 
     def take_over(self, root: Path) -> None:
-        """Copy tracked and new files of this clone; and the engine, which is the same for all and takes minutes."""
+        """Copy tracked and new files of this clone, and link the engine, which takes minutes to build."""
         listed = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
         names = subprocess.run(listed, cwd=root, capture_output=True, check=True, text=True).stdout.split("\0")
         for name in filter(None, names):
@@ -98,7 +98,7 @@ class User:
 
 @pytest.fixture
 def user() -> Iterator[User]:
-    """Made for the test by root; who is an ordinary user runs all the other tests as one."""
+    """Return an ordinary user: created by root for the test, or the current user."""
     if os.geteuid() != 0:
         pytest.skip("all tests of clusters are run by an ordinary user here")
     name = f"sw{os.getpid()}"

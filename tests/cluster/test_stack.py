@@ -10,7 +10,7 @@ from stampworks.plan import Extras, OwnCheck, OwnRole
 
 
 def test_own_files_are_named_from_the_programs_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The plugin stands there, too, and it is the same in every clone; a declaration may lie elsewhere."""
+    """Paths are relative to the program's folder, where the plugin runs; a declaration may be elsewhere."""
     extras = Extras((OwnRole("motd", "roles/motd", (), "{}"),), (OwnCheck("scratch", "../scratch.sh", (), 10),))
     (tmp_path / "program").mkdir()
     monkeypatch.chdir(tmp_path / "program")

@@ -1,4 +1,4 @@
-"""Runs on a real cluster: submitted, followed, cancelled, gone on with."""
+"""Runs on a real cluster: submitted, followed, cancelled and continued."""
 
 from __future__ import annotations
 
@@ -49,12 +49,12 @@ run: |
   sleep 300 & wait
 """
 LONG_S = 180
-"""More than anything that is waited for takes, however busy the machine is."""
+"""Time limit for any wait, also on a busy machine."""
 
 
 @pytest.fixture(scope="module")
 def stamped(stack: Stack) -> Stack:
-    """Three nodes, a shared directory, and a queue whose jobs push others aside."""
+    """Three nodes, a shared directory, and a queue whose jobs preempt others."""
     stack.edit("count: 2", "count: 3")
     stack.edit("    scheduler: {drain_timeout_minutes: 1, protect: false}\n", SCHEDULER)
     stack.up()
@@ -95,10 +95,11 @@ def of_run(stack: Stack, name: str) -> dict[str, Any]:
 
 
 def soon(stack: Stack, name: str) -> None:
-    """Slurm lets a job that was put back wait for two minutes: not here.
+    """Skip the two minutes that Slurm makes a requeued job wait.
 
-    Only once its nodes are through with it: what a node says late about the attempt before would end the next one. And
-    not in the same second: a node takes no credential as old as the one it gave up, and the job ends without a word.
+    This happens after its nodes are through with it: a late message about the earlier attempt would end the next one.
+    It also happens in another second: a node refuses a credential as old as the revoked one, and the job would end
+    silently.
     """
     job = of_run(stack, name)["id"]
     wait_for(stack, name, lambda: "PENDING" in stack.shell("head", f"squeue --noheader --jobs={job} --format=%T"))
@@ -107,7 +108,7 @@ def soon(stack: Stack, name: str) -> None:
 
 
 def through(stack: Stack, name: str) -> dict[str, Any]:
-    """Follows a run to its end, which must be a good one; its record."""
+    """Follow a run to its end, which must be a success; return its record."""
     followed = stack.stampworks("logs", name, "--follow", "-s", "test")
     assert followed.returncode == 0, followed.stdout + followed.stderr
     assert of_run(stack, name)["state"] == "finished"

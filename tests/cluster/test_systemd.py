@@ -1,8 +1,7 @@
-"""The roles on nodes whose first program is Debian's systemd, as it is on the machines of every cloud.
+"""The roles on nodes that run Debian's systemd, like machines of a cloud.
 
-Nodes of the local cloud have a small init of their own. Here it is a copy of the toolkit that makes them, in which the
-machine room hands each of them over to systemd, with control groups of its own, and runit is not there. The roles and
-all else are the toolkit's.
+Nodes of the local cloud have a small init. This test uses a copy of the toolkit whose machine room starts systemd with
+control groups, without runit. Everything else is the toolkit's.
 """
 
 from __future__ import annotations
@@ -96,7 +95,7 @@ WAIT_S = 60
 
 
 class Machines(Stack):
-    """A stack of the copy, whose nodes are made as machines are."""
+    """A stack of the copy, whose nodes run systemd."""
 
     @property
     def copy(self) -> Path:
@@ -128,7 +127,7 @@ def copy_toolkit(to: Path) -> None:
 
 
 def lacking() -> str:
-    """Why this machine has no place for a systemd in namespaces; empty where it has one."""
+    """Return why systemd cannot run in namespaces of this machine; empty if it can."""
     if os.geteuid() != 0:
         return "control groups are made by root alone"
     if not groups_of(""):
@@ -139,7 +138,7 @@ def lacking() -> str:
 
 
 def groups_of(cluster: str) -> list[str]:
-    """The control groups whose name has a cluster's in it; all of them without one."""
+    """Return the control groups whose name contains a cluster's; all of them without one."""
     mounted = [line.partition(" - ") for line in Path("/proc/self/mountinfo").read_text().splitlines()]
     points = [before.split()[4] for before, _, after in mounted if after.startswith("cgroup2 ")]
     folders = [folder for point in points for folder, _, _ in os.walk(point)]
@@ -165,7 +164,7 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machines]:
 
 @pytest.fixture(scope="module")
 def stamped(stack: Machines, before: str) -> Machines:
-    """The cluster, from nothing: its image as well where this machine has none yet."""
+    """Stamp the cluster, and build its image if the cache has none."""
     stack.up()
     assert host() == before, "nothing of it is in the host's own network or mounts"
     stack.shell("login-001", "install -d -o alice -g alice /shared/alice")
@@ -173,7 +172,7 @@ def stamped(stack: Machines, before: str) -> Machines:
 
 
 def runs(stack: Machines, node: str) -> dict[str, str]:
-    """The services of the roles that are up on a node, each with what tells this run of it from every other one."""
+    """Return the services of the roles that run on a node, each with an id of its start."""
     said = stack.shell(node, f"systemctl show --property=Id,ActiveState,InvocationID $({OURS})")
     found = [dict(line.split("=", 1) for line in block.splitlines()) for block in said.split("\n\n")]
     up = (each for each in found if each["ActiveState"] == "active")
@@ -203,7 +202,7 @@ def marks(stack: Machines, pattern: str) -> list[str]:
 
 
 def logged_in(stack: Machines) -> str:
-    """Return the user of a login to a node, or ssh's last words."""
+    """Return the user of a login to a node, or the last lines of ssh."""
     return as_alice(stack, "ssh -o BatchMode=yes gpu-001 id --user --name 2>&1 || true").splitlines()[-1]
 
 
@@ -222,7 +221,7 @@ def accounted(stack: Machines) -> list[tuple[str, ...]]:
 
 
 def test_one_up_makes_machines_with_systemd_a_cluster(stamped: Machines) -> None:
-    """Nothing of the small init is used, the services of the roles run, and a user's job is accounted for."""
+    """The small init is unused, the services of the roles run, and a user's job is accounted for."""
     for node, services in SERVICES.items():
         assert stamped.shell(node, "readlink /proc/1/exe; command -v runsvdir || echo none").split() == [
             "/usr/lib/systemd/systemd",
@@ -234,7 +233,7 @@ def test_one_up_makes_machines_with_systemd_a_cluster(stamped: Machines) -> None
 
 
 def test_a_second_up_changes_nothing(stamped: Machines) -> None:
-    """Nor do the roles find anything to do, asked by a refresh."""
+    """A refresh finds no difference either."""
     assert lines(refresh(stamped)) == []
     said = stamped.up()
     assert "unchanged" in said
@@ -254,7 +253,7 @@ def test_jobs_outlive_slurmd(stamped: Machines) -> None:
 
 
 def test_jobs_outlive_slurmctld(stamped: Machines) -> None:
-    """The new slurmctld finds them in its state, and takes new ones."""
+    """The new slurmctld finds them in its state, and takes new jobs."""
     job = begun(stamped)
     stamped.shell("head", "systemctl restart slurmctld")
     wait_for(lambda: "is UP" in stamped.shell("head", "scontrol ping || true"), WAIT_S)
@@ -293,11 +292,11 @@ def test_a_worker_that_lost_power_comes_back_by_itself(stamped: Machines) -> Non
 
 
 def test_a_head_that_lost_power_comes_back_by_itself(stamped: Machines) -> None:
-    """Its queue and accounts are kept: a running job has not noticed."""
+    """Queue and accounts are kept, and a running job continues."""
     assert hosts(stamped) == ["gpu-001", "gpu-002"]
     job = begun(stamped)
     saved = f"find /var/lib/stampworks/state/slurmctld/job_state -newer /shared/alice/{job}.1"
-    wait_for(lambda: stamped.shell("head", saved), WAIT_S)  # slurmctld does not know yet what has just begun
+    wait_for(lambda: stamped.shell("head", saved), WAIT_S)  # slurmctld does not know new jobs yet
     known = accounted(stamped)
     assert {"COMPLETED", "RUNNING"} <= {state for _, state in known}
     comes_back(stamped, "head", runs(stamped, "head"))

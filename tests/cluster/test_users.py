@@ -20,7 +20,7 @@ pytestmark = pytest.mark.cluster
 
 ROOT = Path(__file__).parents[2]
 LIMIT_S = 300
-"""More than torch takes to start six times on a busy machine."""
+"""Time limit for six starts of torch on a busy machine."""
 HOME, TEAM = "/shared/home/alice", "/shared/teams/nlp"
 PAGE = (ROOT / "docs/how-to/users.md").read_text().split("## The first five minutes", 1)[1]
 COMMANDS, JOB = re.findall(r"^```sh\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)[:2]
@@ -52,7 +52,7 @@ if __name__ == "__main__":
     "train.py": "import sums\nsums.main()\n",  # only the job's environment has this module
     "job.sh": JOB + TORCHRUN,
 }
-"""Her repository, as it is on her own machine."""
+"""Her repository, as on her own machine."""
 
 
 def outputs(stack: Stack) -> dict[str, Any]:
@@ -62,7 +62,7 @@ def outputs(stack: Stack) -> dict[str, Any]:
 
 
 def login(command: str, user: str, key: Path) -> list[str]:
-    """A printed command, as this user with the key of this one."""
+    """Run a printed login command as a user, with a key."""
     words = shlex.split(command)
     words[words.index("-i") + 1] = str(key)
     words[words.index("-l") + 1] = user
@@ -74,7 +74,7 @@ def heard(login_: Sequence[str], command: str, given: str = "") -> subprocess.Co
 
 
 class Person:
-    """A user who has logged in with an own key, as the stack's output says."""
+    """A user who logged in with a private key and the command of the outputs."""
 
     def __init__(self, stack: Stack, name: str) -> None:
         self._login = login(outputs(stack)["logins"][name], name, key_of(stack, name))
@@ -99,7 +99,7 @@ class Person:
 
 
 def test_her_home_is_the_same_everywhere(slurm: Stack) -> None:
-    """Only she can read it; her team has a folder whose files belong to the team."""
+    """Only she can read it; files in her team's folder belong to the team."""
     alice, bob = Person(slurm, "alice"), Person(slurm, "bob")
     assert alice.says("hostname; pwd; stat -c '%a %U %G' .").splitlines() == ["login-001", HOME, "700 alice alice"]
     nodes = "srun --nodes=4 sh -c 'cd && echo $HOME $(stat -c %i .)' | sort -u"
@@ -112,7 +112,7 @@ def test_her_home_is_the_same_everywhere(slurm: Stack) -> None:
     alice.says(f"rm mine {TEAM}/shared")
 
 
-def test_who_gets_in(slurm: Stack) -> None:
+def test_logins_of_users(slurm: Stack) -> None:
     """Users log in with their keys where they may; no user logs in as root, or on a node without a job."""
     said = outputs(slurm)
     hers, his = key_of(slurm, "alice"), key_of(slurm, "bob")
@@ -121,12 +121,12 @@ def test_who_gets_in(slurm: Stack) -> None:
         for command in (said["ssh"], said["logins"]["alice"]):
             assert "Permission denied" in heard(login(command, user, key), "hostname").stderr
     assert "no active jobs on this node" in Person(slurm, "alice").fails("ssh -o BatchMode=yes gpu-001 hostname")
-    # a key that she brings herself is none that was declared
+    # a key that she installs herself is not declared
     alice = Person(slurm, "alice")
     alice.says("install -d -m 700 .ssh; cat >.ssh/authorized_keys", his.with_suffix(".pub").read_text())
     assert "Permission denied" in heard(login(said["ssh"], "alice", his), "hostname").stderr
     alice.says("rm -r .ssh")
-    # nor is one in the home of a user whose list of keys is empty; without the list it would count
+    # nor does one in the home of a user with an empty list of keys; without the list it would count
     home = "/shared/home/dave"
     slurm.shell("head", f"runuser -u dave -- install -d -m 700 {home}/.ssh")
     public = shlex.quote(his.with_suffix(".pub").read_text())
@@ -178,7 +178,7 @@ def test_her_first_five_minutes(slurm: Stack, tmp_path: Path) -> None:
 
 
 def test_an_output_that_cannot_be_written(slurm: Stack) -> None:
-    """Slurm reports only a signal; the reason is shown beside it, and is available later."""
+    """Slurm reports only a signal; the reason is shown with it, and stays available."""
     alice = Person(slurm, "alice")
     alice.fails("sbatch --wait --job-name=lost --output=/shared/home/bob/out-%j --wrap hostname")
     why = alice.says("sacct -X -n -P --name=lost -o state,admincomment")

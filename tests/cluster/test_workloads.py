@@ -1,4 +1,4 @@
-"""The validation programs on a real cluster: what they measure of what was declared, and how they take faults."""
+"""The validation programs on a real cluster: measurements of declared values, and behaviour on faults."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ FABRIC = """\
     storage:
 """
 STARTS_MAX = 4
-"""A busy host may spoil one."""
+"""Number of attempts: a busy host may spoil a measurement."""
 WHERE = "PYTHONPATH=/usr/local/lib/stampworks/workloads"
 
 
@@ -97,7 +97,7 @@ def problems(found: Heard) -> list[str]:
 
 @pytest.fixture(scope="module")
 def whole(slurm_cluster: Stack) -> Heard:
-    """Every program in one start, on a cluster that is well."""
+    """Run every program in a single start on a healthy cluster."""
     small = {"bytes": 2**20, "rounds": 1}
     programs = ["checkpoint", "clocks", "collectives", "copies", "inventory", "limits", "loading", "matmul", "memory"]
     return heard(
@@ -117,7 +117,7 @@ def whole(slurm_cluster: Stack) -> Heard:
 
 
 def test_every_program_answers(whole: Heard) -> None:
-    """Each program answers on every node, or on the first for all; this cluster has no problem."""
+    """Each program answers on every node, or on the first for all; there are no problems."""
     assert problems(whole) == []
     several = {"checkpoint", "clocks", "collectives", "pairs"}
     for workload in ("copies", "inventory", "limits", "loading", "matmul", "memory", "storage", "tools", *several):
@@ -153,15 +153,15 @@ def test_products_are_the_same_everywhere(whole: Heard) -> None:
     assert len(set(digests)) == 1
 
 
-def test_what_is_simulated_says_so(whole: Heard) -> None:
-    """The accelerators are, and nothing else is."""
+def test_simulated_measurements_are_marked(whole: Heard) -> None:
+    """Accelerators are simulated, and nothing else is."""
     simulated = {value.quantity for result in whole.results for value in result.values if value.simulated}
     assert simulated
     assert all(quantity.startswith("accelerator") for quantity in simulated)
 
 
-def test_what_a_node_has_not_is_skipped(whole: Heard) -> None:
-    """Accelerators and tools are absent: the answer says so, and has no value."""
+def test_measurements_of_absent_parts_are_skipped(whole: Heard) -> None:
+    """Results of absent accelerators and tools are skipped, without a value."""
     skipped = {text.name for result in whole.results for text in result.texts if text.quantity == "skipped"}
     assert skipped == {"copies", "all_reduce_perf", "fio"}
 
@@ -190,7 +190,7 @@ def slow_rail(stamped: Stack) -> Iterator[None]:
 @pytest.mark.long
 @pytest.mark.usefixtures("slow_rail")
 def test_a_slow_rail_is_seen(stamped: Stack) -> None:
-    """Pairs show whose rail it is; a ring is as slow as its slowest link."""
+    """Pairs show the node of the slow rail; a ring is as slow as its slowest link."""
     options: dict[str, Any] = {"pairs": {"seconds": 0.5}, "collectives": {"bytes": [2**20]}}
     starts: list[Heard] = []
     while len(starts) < STARTS_MAX:

@@ -1,4 +1,4 @@
-"""Bundle by which a node configures itself: the inventory that it makes is the one of every other node."""
+"""The bundle by which a node configures itself: its inventory equals the one of all other nodes."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def made(case: Case, directory: Path) -> dict[str, bytes]:
 
 @pytest.fixture
 def case(case_of: Callable[..., Case]) -> Case:
-    """Four nodes, of which three start with the work; the first and the head are there."""
+    """Four nodes, of which three are elastic; the first and the head exist."""
     pools = [{"name": "gpu", "machine": "p5", "count": 4, "count_min": 1, "zone": "us-east-1a"}]
     plan, roster = case_of(pools=pools, **RENTED)
     return plan, replace(roster, members=tuple(each for each in roster.members if each.name in ("head", "gpu-001")))
@@ -74,7 +74,7 @@ def read(content: bytes) -> Any:
 
 
 class _Loader(yaml.SafeLoader):
-    """Loader with the words that Ansible must not template."""
+    """A YAML loader for text that Ansible must not template."""
 
 
 _Loader.add_constructor("!unsafe", lambda loader, node: loader.construct_scalar(node))  # type: ignore[arg-type]
@@ -94,14 +94,14 @@ def test_a_node_tells_itself_what_others_are_told(case: Case, monkeypatch: pytes
 
 
 def test_it_takes_jobs_last(case: Case, tmp_path: Path) -> None:
-    """The step that lets it take jobs comes after the health check, and the check's programs come before."""
+    """The step that accepts jobs comes after the health check, and the check's programs come before."""
     told = json.loads(made(case, tmp_path)["pools/gpu.json"])
     assert told["after"] == ["slurm_worker", "interruptions"]
     assert {"health", "storage", "driver", "efa"} <= set(told["before"])
 
 
 def test_a_bundle_holds_no_secret_and_nobody_who_comes_and_goes(case: Case, tmp_path: Path) -> None:
-    """Secrets are kept by the cloud; a node that is there by chance makes no other bundle."""
+    """The cloud keeps secrets; the set of running nodes does not change the bundle."""
     plan, roster = case
     files = made(case, tmp_path)
     assert made((plan, replace(roster, members=(*roster.members, started(plan)))), tmp_path) == files
@@ -113,7 +113,7 @@ def test_a_bundle_holds_no_secret_and_nobody_who_comes_and_goes(case: Case, tmp_
 
 
 def test_the_same_bundle_is_the_same_bytes(case: Case, tmp_path: Path) -> None:
-    """Otherwise each `up` would bring another one."""
+    """Otherwise each `up` would upload another bundle."""
     plan, roster = case
     of: tuple[Any, ...] = (plan, roster, slurm.files(plan, roster), {}, "a-digest", ATTACHED, tmp_path)
     assert bundle.bundle(*of) == bundle.bundle(*of)

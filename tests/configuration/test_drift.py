@@ -1,4 +1,4 @@
-"""Report of a look at a cluster: words for each difference from the plan, and none for the rest."""
+"""Report of a look at a cluster: a line for each difference from the plan, and none for the rest."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_a_cluster_that_is_as_planned_has_no_drift() -> None:
 
 
 def test_a_slurm_that_was_built_is_of_the_version_that_its_tag_says() -> None:
-    """Some systems have no packages of it."""
+    """Some systems have no packages of Slurm."""
     facts = put("gpu-001/built", {"slurm": "slurm-24-11-7-1"})
     del facts["gpu-001"]["packages"]["slurm-client"]
     assert said(facts) == []
@@ -142,13 +142,13 @@ def test_a_rail_without_address_needs_none() -> None:
     ],
 )
 def test_each_thing_that_is_otherwise_is_said_once(place: str, value: Any, words: str) -> None:
-    """Node and difference are named once; nothing else is blamed for it."""
+    """Node and difference appear once, and nothing else is blamed."""
     assert said(put(place, value)) == [f"runtime: {words}"]
 
 
 @pytest.mark.parametrize("state", ["IDLE", "DOWN"])
 def test_a_node_that_somebody_drained_is_no_drift(state: str) -> None:
-    """An operator's will is not to be undone, nor what follows from it."""
+    """An operator's drain and its effects are not to be undone."""
     drained = {**SEEN, "state": [state, "DRAIN"], "reason": "new fans"}
     assert said(put("head/slurm/gpu-002", drained)) == []
 
@@ -156,7 +156,7 @@ def test_a_node_that_somebody_drained_is_no_drift(state: str) -> None:
 @pytest.mark.parametrize("garbage", [None, "", "/shared", 7, -1.5, True, [], [None], {}, {"rail1": []}, "\x1b[31m"])
 @pytest.mark.parametrize("fact", ["services", "mounts", "interfaces", "packages", "system"])
 def test_unreadable_answers_are_unknown(fact: str, garbage: Any) -> None:
-    """A node may say anything, or say nothing: there is a word for it, and the rest is still looked at."""
+    """Any or no answer of a node is reported, and the rest is still compared."""
     for facts in (put(f"gpu-001/{fact}", garbage), put(f"gpu-001/{fact}", ...)):
         facts["gpu-001"]["accelerators"] = [{"index": 0}]
         found = said(facts)
@@ -167,7 +167,7 @@ def test_unreadable_answers_are_unknown(fact: str, garbage: Any) -> None:
 
 @pytest.mark.parametrize("garbage", [None, "all fine", 0, [], {}, {"gpu-002": "idle"}, {"gpu-002": {"state": 1}}])
 def test_answers_of_slurm_are_not_trusted(garbage: Any) -> None:
-    """A Slurm that says nothing about a node has not said that the node is well."""
+    """A missing answer of Slurm about a node does not mean that the node is healthy."""
     found = said(put("head/slurm", garbage))
     assert found
     assert all("unknown" in line or "does not know it" in line for line in found)
@@ -175,14 +175,14 @@ def test_answers_of_slurm_are_not_trusted(garbage: Any) -> None:
 
 @pytest.mark.parametrize("facts", [None, "idle", [], {}])
 def test_a_node_that_says_nothing_of_itself_is_unknown(facts: Any) -> None:
-    """Facts that did not come are not facts that are right."""
+    """Missing facts do not count as right."""
     found = said({**FACTS, "gpu-001": facts})
     assert found
     assert all(line.startswith("runtime: gpu-001: unknown: ") for line in found)
 
 
 def test_the_layers_and_what_could_not_be_seen() -> None:
-    """Changes that a playbook would make, answers of nodes, and silent nodes; each thing once."""
+    """Changes by a playbook, answers of nodes, and silent nodes are each reported once."""
     facts = put("gpu-001/services/slurmd", False)
     found = CheckModeResult(
         drift=(("gpu-001", "slurmd does not run"), ("gpu-001", "/etc/hosts differs"), ("head", "/etc/hosts differs")),
@@ -201,7 +201,7 @@ def test_the_layers_and_what_could_not_be_seen() -> None:
 
 
 def test_nodes_that_are_not_up_are_unknown() -> None:
-    """A dead node, or a whole room that is gone, is said in a line and fails nothing."""
+    """A dead node, or a whole missing room, is reported in a line without failure."""
     assert drift.of_look(INVENTORY, (), CheckModeResult()) == [
         "runtime: gpu-[001-002], head: unknown: the node is not up"
     ]
@@ -226,7 +226,7 @@ def test_nodes_that_drift_alike_are_one_line() -> None:
 
 
 def test_words_are_bounded_whoever_says_them() -> None:
-    """A node decides neither how long a line is, nor how many there are, nor what it does to a terminal."""
+    """A node controls neither the length nor the number of lines, nor the terminal."""
     (line,) = drift.lines("runtime", [("gpu-001", "\x1b[2Jrail1\r\n" + "x" * 10_000)])
     assert line.startswith("runtime: gpu-001: [2Jrail1 xxx")
     assert len(line) < 300

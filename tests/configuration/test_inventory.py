@@ -55,7 +55,7 @@ def test_groups_are_roles(stack: Case) -> None:
 
 
 def test_every_selection_of_the_registry_is_made(stack: Case) -> None:
-    """A role whose nodes nothing selects would be on no node."""
+    """A role without selected nodes would run nowhere."""
     found = set(selections(*stack, attached(stack[0])))
     assert found | {"all hosts", "another image", "images"} == {*MEMBERS}
     assert not found & {*HARDWARE}
@@ -137,7 +137,7 @@ def test_devices_are_set_where_no_hypervisor_does(case_of: Callable[..., Case]) 
     ],
 )
 def test_nodes_get_what_their_hardware_needs(machine: str, roles: list[str], case_of: Callable[..., Case]) -> None:
-    """The head has neither accelerators nor a fabric, and gets only the container options."""
+    """The head has neither accelerators nor a fabric, and gets only container settings."""
     pools = [{"name": "gpu", "machine": machine, "count": 1, "zone": "us-east-1a"}]
     plan, roster = case_of(pools=pools, **RENTED)
     inventory = inventory_of((plan, roster))
@@ -177,7 +177,8 @@ def test_disks_inside_a_node_are_scratch(case_of: Callable[..., Case]) -> None:
 
 
 def test_nodes_know_from_when_their_capacity_block_ends(case_of: Callable[..., Case]) -> None:
-    """AWS ends its machines half an hour before it ends. Those of another reservation go on after its end."""
+    """AWS ends the machines of a block half an hour before its end. Nodes of other reservations continue after its
+    end."""
     block = {"machine": "p5", "count": 1, "zone": "us-east-1a"}
     pools = [
         {"name": "block", **block, "purchase": "block", "reservation": "cr-1"},
@@ -196,7 +197,7 @@ def test_nodes_know_from_when_their_capacity_block_ends(case_of: Callable[..., C
 
 
 def test_simulated_nodes_need_no_hardware(case_of: Callable[..., Case]) -> None:
-    """Hardware roles would only slow a cluster on one machine down."""
+    """Roles for hardware would only slow down a cluster on a single machine."""
     plan, roster = case_of()
     inventory = inventory_of((plan, roster))
     assert plan.release.hardware == ()
@@ -218,7 +219,7 @@ def test_the_head_takes_no_jobs(case_of: Callable[..., Case]) -> None:
 
 
 def test_a_user_with_an_empty_list_of_keys_has_none(case_of: Callable[..., Case]) -> None:
-    """sshd is told of this user, and finds no file of keys; of a user without a list it is not told."""
+    """sshd gets an empty file of keys for this user, and no setting for a user without a list."""
     people = [{"name": "alice", "uid": 2001}, {"name": "dave", "uid": 2004, "keys": []}]
     variables = inventory_of(case_of(users=people))["all"]["vars"]
     assert (variables["access_users"], variables["access_files"]) == (["dave"], [])
@@ -260,7 +261,7 @@ def test_a_machine_with_fewer_nics_has_the_first_rails(case_of: Callable[..., Ca
 
 
 def test_nics_of_efa_have_no_name_that_a_plan_knows(case_of: Callable[..., Case]) -> None:
-    """EC2 names the interfaces, even those with addresses, and their driver reports no rate."""
+    """EC2 names the interfaces, including those with addresses, and their driver reports no rate."""
     pools = [{"name": "gpu", "machine": "p5", "count": 1, "zone": "us-east-1a"}]
     plan, roster = case_of(pools=pools, network={"card_addresses": True}, **RENTED)
     found = inventory_of((plan, with_addresses(roster)))["all"]
@@ -279,7 +280,7 @@ def with_addresses(roster: Roster) -> Roster:
 
 @pytest.mark.parametrize(("release", "version"), [("2026.11-ubuntu", "2.15.6"), ("2026.11-amazon", "")])
 def test_a_module_of_lustre_that_is_the_kernels_own(release: str, version: str, case_of: Callable[..., Case]) -> None:
-    """Amazon Linux has it in its kernel: what it calls itself is not the version of the package that mounts."""
+    """Amazon Linux has Lustre in its kernel, whose version differs from that of the package with mount.lustre."""
     pools = [{"name": "gpu", "machine": "p5", "count": 1, "zone": "us-east-1a"}]
     storage = [{"name": "data", "kind": "fsx-lustre", "tier": "SCRATCH_2", "capacity": 1200, "mount": "/data"}]
     more = {"release": release, "storage": storage, "scheduler": {"accounting": True}}
@@ -302,14 +303,14 @@ def test_parts_of_a_vendors_image_are_compared_and_not_installed(case_of: Callab
 
 
 def test_a_variable_is_set_in_one_place(stack: Case) -> None:
-    """No host overrides a global variable, so that one place is enough to read."""
+    """No host overrides a global variable, so that a reader finds its value in a single place."""
     inventory = inventory_of(stack)["all"]
     assert all(set(host).isdisjoint(inventory["vars"]) for host in inventory["hosts"].values())
     assert all(set(group) == {"hosts"} for group in inventory["children"].values())
 
 
 def test_slurmdbd_conf_is_not_among_the_controllers_files(case_of: Callable[..., Case]) -> None:
-    """Another role writes it, with the password and its own mode."""
+    """Another role writes it, with the password and another mode."""
     variables = inventory_of(case_of(scheduler={"accounting": True}))["all"]["vars"]
     assert "slurmdbd.conf" not in variables["slurm_controller_files"]
     assert "StorageUser=slurm" in variables["slurm_accounting_configuration"]

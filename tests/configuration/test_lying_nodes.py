@@ -1,6 +1,6 @@
 """Nodes that lie, with the real player and the real Ansible, and a stand-in for ssh that answers for the nodes.
 
-It shows the toolkit's side: what of a node's answer is believed, and what a person gets to read.
+The tests cover the use of a node's answer, and the shown text.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 from stampworks.configuration import PlaybookFailed, Recap, play, playbooks_dir
 
-# ssh as Ansible calls it: options, the address, the command. What a node answers is a file of its address.
+# ssh as Ansible calls it: options, the address, the command. A node's answer is a file named by its address.
 SSH = """#!/bin/sh
 for word; do case "$word" in 192.0.2.*) node=$word;; esac; done
 echo "$node" >> "{here}/asked"
@@ -43,7 +43,7 @@ Lie = Callable[[Mapping[str, str]], Recap]
 
 @pytest.fixture
 def lie(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Lie:
-    """Runs a playbook on nodes that each answer by a script of their own, and on `honest`, where everything is fine."""
+    """Run a playbook on nodes that each answer by their own script, and on `honest`, which answers correctly."""
     ssh = tmp_path / "bin" / "ssh"
     ssh.parent.mkdir()
     ssh.write_text(SSH.format(here=tmp_path))
@@ -90,7 +90,7 @@ NO_RESULTS = {
 
 
 def test_an_answer_that_is_none_is_quoted(lie: Lie) -> None:
-    """Each lying node is named with its task, the others continue, and no text controls a terminal."""
+    """Each lying node is named with its task, the others continue, and no text controls the terminal."""
     with pytest.raises(PlaybookFailed) as caught:
         lie({name: answer for name, (answer, _) in NO_RESULTS.items()})
     text = str(caught.value)
@@ -107,7 +107,7 @@ def test_an_answer_that_is_none_is_quoted(lie: Lie) -> None:
 
 
 def test_a_node_commands_nothing_here(lie: Lie, tmp_path: Path) -> None:
-    """An answer adds no host, changes none, sets no variable and is no template: later tasks go where they should."""
+    """An answer adds no host, changes none, sets no variable and is no template: later tasks are unaffected."""
     proof = tmp_path / "owned"
     script = tmp_path / "python"
     script.write_text(f"#!/bin/sh\ntouch {proof}\necho '{{}}'\n")

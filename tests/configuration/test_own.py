@@ -29,7 +29,7 @@ def made(case_of: Callable[..., tuple[Plan, Roster]]) -> dict[str, Any]:
 
 
 def test_a_group_is_a_role_is_a_switch(made: dict[str, Any]) -> None:
-    """This holds for the user's roles as for ours."""
+    """This holds for the user's roles and the toolkit's."""
     hosts = made["hosts"]
     assert set(made["children"]["motd"]["hosts"]) == {n for n, h in hosts.items() if h["node_group"] in ("head", "gpu")}
     assert set(made["children"]["agent"]["hosts"]) == {n for n, h in hosts.items() if h["node_group"] == "small"}
@@ -69,7 +69,7 @@ def test_without_own_roles_only_our_playbooks_count() -> None:
 
 @pytest.mark.parametrize("name", ["roles/motd/tasks/main.yml", "roles/motd/files/new", "agent/README.md"])
 def test_a_file_of_a_role_is_a_change(digest: Callable[[], str], tmp_path: Path, name: str) -> None:
-    """Whichever file: what a role reads is its own affair."""
+    """Any file counts, because a role may read each of them."""
     before = digest()
     (tmp_path / name).parent.mkdir(exist_ok=True)
     (tmp_path / name).write_text("another text")
@@ -77,7 +77,7 @@ def test_a_file_of_a_role_is_a_change(digest: Callable[[], str], tmp_path: Path,
 
 
 def test_foreign_files_are_no_change_of_a_role(digest: Callable[[], str], tmp_path: Path) -> None:
-    """Neither what a version control keeps, nor links that lead nowhere, nor what stands beside it."""
+    """Files of version control, broken links and files outside of the role do not count."""
     before = digest()
     (tmp_path / "agent" / ".git").mkdir()
     (tmp_path / "agent" / ".git" / "index").write_text("x")
@@ -87,7 +87,7 @@ def test_foreign_files_are_no_change_of_a_role(digest: Callable[[], str], tmp_pa
 
 
 def test_the_place_of_a_project_is_no_change(digest: Callable[[], str], tmp_path: Path) -> None:
-    """Two clones of one project have the same digest, also below a folder of an odd name."""
+    """Two clones of a project have the same digest, also below a folder of an odd name."""
     moved = tmp_path.parent / f"{tmp_path.name}-elsewhere" / "__pycache__"
     moved.parent.mkdir()
     before = digest()

@@ -29,7 +29,7 @@ BY_HAND = {"packages_source", "subnet", "instance_profile"}
 
 @pytest.fixture
 def plan(case_of: Callable[..., Case]) -> Plan:
-    """A plan whose nodes boot an image of one's own."""
+    """A plan whose nodes boot the user's own image."""
     made = case_of(cloud="aws", region="us-east-1", pools=POOLS)[0]
     head = made.controller
     assert head.launch is not None
@@ -61,7 +61,7 @@ def test_the_template_names_what_there_is() -> None:
     assert (node["encrypt_boot"], node["metadata_options"]["http_tokens"]) == (True, "required")
 
 
-def test_nobody_is_left_in_the_image() -> None:
+def test_image_has_no_user_of_the_builder() -> None:
     """The builder's user would have all rights on nodes, and the id of their first user."""
     *_, last = template()["build"]["provisioner"]
     assert last["shell"]["inline"][-1] == "userdel --force --remove '${var.user}'"
@@ -98,7 +98,7 @@ def test_the_builder_gets_the_roles_of_the_release(plan: Plan) -> None:
 
 
 def test_an_image_is_called_by_what_is_in_it(plan: Plan) -> None:
-    """Another version is another image; another cluster is not."""
+    """Another version is another image; another cluster uses the same image."""
     digest = configuration.packer_variables(plan, "")["digest"]
     assert configuration.packer_variables(dataclasses.replace(plan, name="other"), "")["digest"] == digest
     newer = dataclasses.replace(plan, release=dataclasses.replace(plan.release, kernel="7.1"))
@@ -146,7 +146,7 @@ def test_the_builder_of_amazon_linux(case_of: Callable[..., Case], golden: Calla
 
 
 def test_an_image_of_the_same_on_a_newer_one_has_another_name() -> None:
-    """Packer makes none whose name is taken, and who boots the older one keeps it. AWS takes 128 characters."""
+    """Packer refuses an existing name, and nodes with the older image keep it. AWS allows 128 characters."""
     name = template()["source"]["amazon-ebs"]["node"]["ami_name"]
     assert name == "stampworks-${var.release}-${var.digest}-{{timestamp}}"
 
@@ -174,8 +174,8 @@ def test_writing_the_variables(plan: Plan, tmp_path: Path, capsys: pytest.Captur
 
 @pytest.mark.parametrize(("release", "installs"), [("2026.11", True), ("2026.11-ubuntu", False)])
 def test_the_builder_can_be_reached(case_of: Callable[..., Case], tmp_path: Path, release: str, installs: bool) -> None:
-    """Through Systems Manager alone: where the published image lacks its agent, it installs that at its first boot. The
-    user that Packer logs in as stays what the image makes of it."""
+    """Only Systems Manager reaches it: the first boot installs the agent if the published image lacks it. Packer's
+    login user stays as the image creates it."""
     fields = {"release": release, "scheduler": {"accounting": True}}
     made, file = case_of(cloud="aws", region="us-east-1", pools=POOLS, **fields)[0], tmp_path / "image.json"
     image.for_packer(made, file)
@@ -204,12 +204,12 @@ def test_no_image_to_start_from(case_of: Callable[..., Case], tmp_path: Path) ->
 def test_an_image_that_no_node_would_boot(
     plan: Plan, case_of: Callable[..., Case], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """Nodes of a cloud boot none of this machine, and those of EKS none of ours."""
+    """Nodes of a cloud cannot boot images of this machine, and EKS nodes cannot boot the toolkit's images."""
     managed = case_of(cloud="aws", region="us-east-1", pools=POOLS, scheduler={"kind": "kubernetes"})[0]
     for made, file, words in (
         (plan, None, "images built here are for nodes on this machine, and those of cluster "),
-        (managed, None, " boot the image that aws has for them: no image of ours is made"),
-        (managed, str(tmp_path / "image.json"), " boot the image that aws has for them: no image of ours is made"),
+        (managed, None, " boot the image that aws has for them: no image is built"),
+        (managed, str(tmp_path / "image.json"), " boot the image that aws has for them: no image is built"),
     ):
         monkeypatch.setattr("stampworks.cli.stacks.plan_of", lambda _, made=made: made)
         with pytest.raises(exits.CliError, match=words):
@@ -218,7 +218,7 @@ def test_an_image_that_no_node_would_boot(
 
 
 def test_no_image_is_made_of_a_vendors(case_of: Callable[..., Case], tmp_path: Path) -> None:
-    """It would lack what that one brings."""
+    """An image of the toolkit would lack the vendor's parts."""
     fields = {"release": "2026.12-ubuntu-dlami", "scheduler": {"accounting": True}}
     plan, _ = case_of(cloud="aws", region="us-east-1", pools=POOLS, **fields)
     with pytest.raises(exits.CliError) as error:

@@ -26,7 +26,7 @@ def inventory(**variables: Any) -> dict[str, Any]:
 
 
 def test_host_keys_are_known_before_the_first_connection(tmp_path: Path) -> None:
-    """ssh refuses a host whose key is not the one its cloud reported."""
+    """ssh refuses a host whose key differs from the one that its cloud reported."""
     player.prepare(tmp_path, inventory(), ["one"])
     assert (tmp_path / "known_hosts").read_text() == "192.0.2.1 ssh-ed25519 AAAA\n"
     arguments = player.environment(tmp_path, tmp_path, False, 3)["ANSIBLE_SSH_ARGS"]
@@ -49,7 +49,7 @@ def test_host_keys_are_known_before_the_first_connection(tmp_path: Path) -> None
     ],
 )
 def test_user_text_is_never_a_template(tmp_path: Path, text: str) -> None:
-    """Strings arrive as they are, and those that look like templates arrive as data."""
+    """Strings arrive unchanged; strings that look like templates arrive as data."""
     player.prepare(tmp_path, inventory(text=text), [])
     loaded: list[tuple[str, str]] = []
 
@@ -67,7 +67,7 @@ def test_user_text_is_never_a_template(tmp_path: Path, text: str) -> None:
 
 
 def test_everything_that_is_written_is_inside_the_folder(tmp_path: Path) -> None:
-    """Neither the user's settings are read nor the user's folders written."""
+    """The user's settings are not read, and the user's folders not written."""
     environment = player.environment(tmp_path, Path("/playbooks"), False, 3)
     inside = ("ANSIBLE_CONFIG", "ANSIBLE_HOME", "ANSIBLE_LOCAL_TEMP", "ANSIBLE_SSH_CONTROL_PATH_DIR")
     assert all(environment[name].startswith(str(tmp_path)) for name in inside)
@@ -81,7 +81,7 @@ ROLES = [
 
 
 def test_own_roles_run_before_the_first_look_at_health(tmp_path: Path) -> None:
-    """Each role is a play whose group switches it on; the rest stays in order."""
+    """Each role is a play with its own group; the order of the rest stays."""
     site = playbooks_dir() / "site.yml"
     ours = yaml.safe_load(site.read_text())
     composed, whole = player.with_own_roles(tmp_path, site, ROLES)
@@ -112,7 +112,7 @@ def test_the_stages_are_known_whatever_a_role_is_told(tmp_path: Path, text: str)
 
 
 def test_own_roles_are_found_by_name_whatever_their_folder_is_called(tmp_path: Path) -> None:
-    """Ansible would take braces in a path for a template, and a colon for the end of it."""
+    """Ansible would take braces in a path for a template, and a colon for its end."""
     player.with_own_roles(tmp_path, playbooks_dir() / "site.yml", ROLES)
     assert (tmp_path / "roles" / "late").readlink() == Path("/a {{ b }}/late")
     assert player.environment(tmp_path, Path("/p"), False, 3)["ANSIBLE_ROLES_PATH"] == f"/p/roles:{tmp_path}/roles"
@@ -125,7 +125,7 @@ def test_without_own_roles_the_playbook_is_ours(tmp_path: Path) -> None:
 
 
 def test_plays_without_hosts_do_not_count_as_stages(tmp_path: Path) -> None:
-    """Progress counts what will happen, not what could."""
+    """Progress counts only the plays with hosts."""
     playbook = tmp_path / "site.yml"
     playbook.write_text(
         yaml.safe_dump([{"name": n, "hosts": h} for n, h in (("A", "all"), ("B", "base"), ("C", "storage"))])
@@ -137,7 +137,7 @@ ENDED = {"failures": {"one": 1}, "dark": {"two": 1}}
 
 
 def test_events_become_few_and_small() -> None:
-    """A task says where it stands, a failure what happened; everything else is silence."""
+    """A task reports its progress, a failure its reason; other events are dropped."""
     translate = player.Translator(["Base", "Fabric"], check=False)
     events = [
         {"event": "playbook_on_play_start", "event_data": {"name": "Fabric"}},
@@ -170,7 +170,7 @@ def test_events_become_few_and_small() -> None:
 
 
 def test_a_task_that_no_host_needs_is_told() -> None:
-    """As skipped, once it is over; a task that one of the hosts needs is not."""
+    """It is reported as skipped at its end, unless one of the hosts needs it."""
     translate = player.Translator(["Storage"], check=False)
     start = {"event": "playbook_on_task_start", "event_data": {"role": "storage", "task": "See"}}
     skipped, ok = ({"event": f"runner_on_{kind}", "event_data": {"host": "one"}} for kind in ("skipped", "ok"))
@@ -181,7 +181,7 @@ def test_a_task_that_no_host_needs_is_told() -> None:
 
 
 def test_nodes_that_start_anew_are_told_together() -> None:
-    """Once, when all have been asked; those that need it not are not among them."""
+    """They are reported once, after all were asked; other nodes are not among them."""
     translate = player.Translator(["Reboot"], check=False, mask=lambda text: text.replace("s3cret", "***"))
     facts: list[tuple[str, dict[str, Any]]] = [
         ("one", {"needed": True, "why": "driver: s3cret"}),
@@ -235,7 +235,7 @@ RESCUE = """
 def test_rescued_tasks_are_no_failure(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], check: bool, failing: str, failed: list[str]
 ) -> None:
-    """Ansible itself says at the end who failed for good; a secret in what it says is masked."""
+    """The recap of Ansible names the failed hosts; secrets in its text are masked."""
     (tmp_path / "play.yml").write_text(RESCUE)
     (tmp_path / "secrets.json").write_text('{"key": "s3cret-key"}')
     hosts = {name: {**HOST, "ansible_connection": "local"} for name in ("one", "two", "three")}
@@ -257,7 +257,7 @@ def test_a_secret_is_masked_before_a_message_is_cut() -> None:
 
 
 def test_only_a_change_stops_everybody(tmp_path: Path) -> None:
-    """A host that cannot be looked at is no reason not to look at the others."""
+    """A host that fails in a look does not stop the look at others."""
     assert player.environment(tmp_path, tmp_path, check=True, tries=1)["ANSIBLE_ANY_ERRORS_FATAL"] == "False"
     assert player.environment(tmp_path, tmp_path, check=False, tries=3)["ANSIBLE_ANY_ERRORS_FATAL"] == "True"
 

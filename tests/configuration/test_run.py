@@ -1,4 +1,4 @@
-"""Running a playbook: what is shown, what is raised, and that nothing is left behind."""
+"""Running a playbook: progress, errors, and no remains."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_progress_and_recap(tmp_path: Path) -> None:
 
 
 def test_nodes_that_start_anew_are_counted(tmp_path: Path) -> None:
-    """They are counted before they restart, with a reason from the node, whose control characters are removed."""
+    """They are counted before their restart, with a reason of the node, whose control characters are removed."""
     why = {"gpu-001": "driver: 570.1 is loaded", "gpu-003": "efa: \x1b[2Jnone", "gpu-002": "driver: 570.1 is loaded"}
     _, lines = run_play(stand_in(tmp_path, f"say(event='restarts', why={why!r})\n" + TASK + END))
     assert lines == [
@@ -59,7 +59,7 @@ def test_nodes_that_start_anew_are_counted(tmp_path: Path) -> None:
 
 
 def test_a_task_that_no_host_needs_has_no_line(tmp_path: Path) -> None:
-    """It is skipped at once. A task that takes long has its line while it runs."""
+    """It is skipped at once. A slow task has its line while it runs."""
     lustre = TASK.replace("Make users", "See Lustre")
     _, lines = run_play(stand_in(tmp_path, lustre + "say(event='skipped')\n" + TASK + END))
     assert lines == ["base : Make users (3 of 9)"]
@@ -78,7 +78,7 @@ def test_a_task_that_no_host_needs_has_no_line(tmp_path: Path) -> None:
 
 
 def test_secrets_are_in_a_file_that_is_gone_afterwards(tmp_path: Path) -> None:
-    """Secrets can be read neither from a file nor from a command line."""
+    """Neither a file nor a command line shows the secrets afterwards."""
     seen = tmp_path / "seen"
     code = (
         "folder = sys.argv[-1]\n"
@@ -92,7 +92,7 @@ def test_secrets_are_in_a_file_that_is_gone_afterwards(tmp_path: Path) -> None:
 
 
 def test_all_failures_are_in_one_message() -> None:
-    """Hosts that failed alike stand together; one that was not reached comes with what to check."""
+    """Hosts with the same failure share a line; an unreachable host has hints."""
     failures = (
         TaskFailure("gpu-001", "base : Make users", "user alice: uid 2001 is taken\nby bob"),
         TaskFailure("gpu-002", "base : Make users", "user alice: uid 2001 is taken\nby bob"),
@@ -106,12 +106,12 @@ def test_all_failures_are_in_one_message() -> None:
         "  gpu-003: cannot be reached\n"
         "    No route to host\n"
         "    check: does the node run (stampworks status), and does it answer (stampworks ssh NODE)?\n"
-        "Tasks that were done stay done; the next run goes on from there."
+        "Finished tasks stay finished; the next run continues from there."
     )
 
 
 def test_a_failure_fails_the_run(tmp_path: Path) -> None:
-    """The recap of what was done travels with the error."""
+    """The error contains the recap of finished work."""
     code = (
         "say(event='failure', host='one', task='base : Do', message='no')\n"
         "say(event='end', hosts=1, changed=2, finished=False, failed=['one'])"
@@ -129,7 +129,7 @@ def test_rescued_hosts_are_no_failure(tmp_path: Path) -> None:
 
 
 def test_a_player_that_breaks_says_why(tmp_path: Path) -> None:
-    """Its last output is the message."""
+    """The message contains its last output."""
     with pytest.raises(PlaybookFailed, match=r"site\.yml failed: .*no such interpreter"):
         run_play(stand_in(tmp_path, "sys.exit('no such interpreter')"))
 
@@ -176,7 +176,7 @@ def test_a_look_that_breaks_says_why(tmp_path: Path, code: str, why: str) -> Non
 
 @pytest.mark.parametrize("code", ["print('x' * 40_000_000)", "print('no event')", "print('[' * 100_000)"])
 def test_invalid_events_end_the_run(tmp_path: Path, code: str) -> None:
-    """A line that is too long, or is no JSON, is an error in words."""
+    """A line that is too long, or is not JSON, is reported as an error."""
     with pytest.raises(PlaybookFailed, match="the player sent a line that is not an event of at most 16777216 bytes"):
         run_play(stand_in(tmp_path, code))
 
@@ -201,7 +201,7 @@ def test_silence_is_not_success(tmp_path: Path) -> None:
 
 
 def test_a_run_is_bounded(tmp_path: Path) -> None:
-    """A run that takes too long is ended and says where it stood."""
+    """A slow run is ended and reports its last task."""
     text = r"site\.yml failed: stopped after 0\.01 minutes, its limit, in base : Make users"
     with pytest.raises(PlaybookFailed, match=text):
         run_play(stand_in(tmp_path, TASK + "sys.stdin.read()"), timeout_minutes=0.01)
@@ -246,7 +246,7 @@ def test_the_users_ansible_and_ssh_settings_do_not_reach_the_player(monkeypatch:
 
 
 def test_the_playbooks_are_there_and_have_a_digest() -> None:
-    """An edited playbook must show as a change; the same ones give the same digest."""
+    """An edited playbook changes the digest; the same files give the same digest."""
     assert (playbooks_dir() / "site.yml").is_file()
     assert playbooks_digest() == playbooks_digest()
 
@@ -266,7 +266,7 @@ def test_the_digest_sees_every_file_but_prose(tmp_path: Path, monkeypatch: pytes
 def test_the_digest_sees_the_programs_that_nodes_run(
     program: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A changed program reaches the nodes by the next up, and makes no new image."""
+    """A changed program reaches the nodes by the next `up`, and needs no new image."""
     for folder in ("playbooks", "workloads"):
         shutil.copytree(playbooks_dir().parent / folder, tmp_path / folder)
     monkeypatch.setattr(sources, "playbooks_dir", lambda: tmp_path / "playbooks")
@@ -277,7 +277,8 @@ def test_the_digest_sees_the_programs_that_nodes_run(
 
 
 def test_only_what_installs_decides_on_an_image(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A new image means new nodes, so that an edited configure part, or a module only it uses, must not make one."""
+    """A new image means new nodes: edits of the configure part, or of a module that only it uses, must not change the
+    image."""
     shutil.copytree(playbooks_dir(), tmp_path / "playbooks")
     monkeypatch.setattr(sources, "playbooks_dir", lambda: tmp_path / "playbooks")
     modules = tmp_path / "playbooks/collections/ansible_collections/stampworks/node/plugins/modules"

@@ -1,1 +1,1 @@
-"""Tests of what a person writes."""
+"""Tests of the declaration."""

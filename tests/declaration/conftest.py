@@ -1,4 +1,4 @@
-"""A declaration that says everything, ways to change it, and what comes of it."""
+"""A declaration with all fields, helpers to change it, and its results."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ Complaint = Callable[[str], str]
 
 
 def changed(old: str, new: str) -> str:
-    """The example with one place changed; the place has to be there, and only once."""
+    """Return the example with a single place changed; the place must occur exactly once."""
     assert EXAMPLE.count(old) == 1, f"{old!r} stands in the example {EXAMPLE.count(old)} times"
     return EXAMPLE.replace(old, new)
 

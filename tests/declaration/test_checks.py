@@ -1,4 +1,4 @@
-"""Checks of fields against one another, and forms of single values."""
+"""Checks between fields, and formats of single values."""
 
 from __future__ import annotations
 
@@ -311,7 +311,7 @@ def test_training(section: str, expected: str, complaint: Complaint) -> None:
 
 @pytest.mark.parametrize(("changes", "paths"), NOT_SUPPRESSED.values(), ids=NOT_SUPPRESSED)
 def test_all_at_once(changes: list[tuple[str, str]], paths: list[str], complaint: Complaint) -> None:
-    """Problems of structure and of meaning are found together, and nothing is said about what cannot be known."""
+    """Structural and other problems are reported together; consequences of unreadable fields are not."""
     text = EXAMPLE
     for old, new in changes:
         assert old in text

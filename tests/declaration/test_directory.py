@@ -1,4 +1,4 @@
-"""A directory of people: what is refused, where, and with what advice."""
+"""A directory of users: refused values, their places, and hints."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_planned_directory(tmp_path: Path) -> None:
 
 
 def test_only_its_clusters_have_its_packages(tmp_path: Path) -> None:
-    """The image of every other cluster stays as it is."""
+    """Images of all other clusters are unchanged."""
     packages = {"libnss-sss", "libpam-sss", "sssd-ldap"}
     with_it, without = planned(tmp_path, LDAP).release, planned(tmp_path, {}).release
     assert dict(with_it.packages)["directory"] == tuple(sorted(packages))
@@ -77,9 +77,9 @@ def test_only_its_clusters_have_its_packages(tmp_path: Path) -> None:
         ({"id_min": 999}, "directory.id_min: must be from 1000 to 4000000000, not 999"),
         (
             {"id_min": 2000, "id_max": 2001},
-            "users[0].uid: 2001 is in the range of the directory, 2000 to 2001: somebody",
+            "users[0].uid: 2001 is in the range of the directory, 2000 to 2001: another user",
         ),
-        ({"id_min": 3000}, "groups[0].gid: 3001 is in the range of the directory, 3000 to 29999: somebody else may"),
+        ({"id_min": 3000}, "groups[0].gid: 3001 is in the range of the directory, 3000 to 29999: another user may"),
         ({"tls": "off"}, "directory.tls: ldaps:// is TLS, which nothing turns off"),
         ({"access_groups": ["sudo"]}, "directory.access_groups[0]: 'sudo' is a group of the system"),
         ({"ca": "x"}, "directory.ca: this is no certificate in PEM, or not all of it"),
@@ -99,10 +99,10 @@ def test_a_password_never_goes_in_the_clear(tmp_path: Path) -> None:
 
 
 def test_jobs_need_an_account_where_there_are_accounts(tmp_path: Path) -> None:
-    """Slurm refuses all others, and whose jobs are charged only groups say."""
-    needed = "Slurm runs jobs of people with an account alone, and people of the directory have none"
+    """Slurm refuses other jobs, and only groups assign users to accounts."""
+    needed = "Slurm runs jobs only of people with an account, and people of the directory have none"
     assert said(tmp_path, LDAP, scheduler=ACCOUNTS) == f"directory.account: {needed}"
-    nobody = "whose jobs are charged to it nobody says: a directory is never listed as a whole"
+    nobody = "no rule assigns its jobs: a directory is never listed as a whole"
     assert said(tmp_path, {**LDAP, "account": "research"}, scheduler=ACCOUNTS) == f"directory.account: {nobody}"
     fine = planned(tmp_path, {**LDAP, "account": "research", "access_groups": ["ml"]}, scheduler=ACCOUNTS)
     assert fine.directory
@@ -115,7 +115,7 @@ def test_homes_need_storage(tmp_path: Path) -> None:
 
 
 def test_pods_know_no_people_of_a_node(tmp_path: Path) -> None:
-    why = "people of a directory log in to nodes, and in a pod there is no account of its node"
+    why = "people of a directory log in to nodes, and pods do not have the accounts of their node"
     assert said(tmp_path, LDAP, scheduler={"kind": "kubernetes"}).startswith(f"directory.kind: {why}")
 
 

@@ -66,7 +66,7 @@ def test_order() -> None:
 
 
 def test_copies() -> None:
-    """An error that crosses a process boundary says the same there."""
+    """An error has the same text in another process."""
     error = DeclarationError([problem("name: x", 7)])
     assert str(pickle.loads(pickle.dumps(error))) == str(error)  # noqa: S301
 
@@ -87,5 +87,5 @@ def test_copies() -> None:
     ],
 )
 def test_did_you_mean(word: str, known: list[str], hint: str) -> None:
-    """The nearest spelling, or what there is."""
+    """The hint is the nearest spelling, or the allowed values."""
     assert did_you_mean(word, known) == hint

@@ -95,13 +95,13 @@ def write(**files: str) -> None:
 
 @pytest.mark.parametrize(("name", "content", "expected"), UNUSABLE.values(), ids=UNUSABLE)
 def test_unusable_file(name: str, content: bytes, expected: str) -> None:
-    """A file that holds no declaration is refused with what to write, or how to save it."""
+    """A file without a declaration is refused, with the text to write or the way to save it."""
     Path(name).write_bytes(content)
     assert refused(name) == f"{expected}\n1 problem in {name}: nothing was changed."
 
 
 def test_missing_file() -> None:
-    """A missing file is answered with the one that was probably meant."""
+    """The hint names the probable file."""
     write(local=EXAMPLE)
     assert refused("locla.yaml").startswith("locla.yaml: does not exist\n  hint: did you mean 'local.yaml'?\n")
 
@@ -137,7 +137,7 @@ def test_stack_by_name() -> None:
     ("stack", "hint"), [("locla", "did you mean 'local'?"), ("prod", "there is only local")], ids=["near", "far"]
 )
 def test_missing_stack(stack: str, hint: str) -> None:
-    """A stack that does not exist is answered with those that do."""
+    """The error lists the existing stacks."""
     Path("Pulumi.local.yaml").touch()
     with pytest.raises(DeclarationError) as caught:
         load_stack(stack, Path()).refuse_problems()
@@ -145,7 +145,7 @@ def test_missing_stack(stack: str, hint: str) -> None:
 
 
 def test_value() -> None:
-    """A declaration from Pulumi's configuration is the same as one from a file, and its problems have no lines."""
+    """A declaration in Pulumi's configuration equals one of a file, and its problems have no lines."""
     data: dict[str, Any] = yaml.safe_load(EXAMPLE)
     write(cluster=EXAMPLE)
     assert load_value(data, "stack local").declaration == load_file(Path("cluster.yaml")).declaration
@@ -237,7 +237,7 @@ def test_problems_of_a_base() -> None:
 
 
 def test_a_list_of_a_base_that_does_not_fit() -> None:
-    """Others stand on the base: the hint says where one of one's own goes."""
+    """Other stacks use the base: the hint says where an own list goes."""
     write(base=EXAMPLE, over="extends: base.yaml\npools: [{name: train, machine: sim-h100, count: 4}]\n")
     said = refused("over.yaml")
     assert "base.yaml:23:28: scheduler.queues[0].pools[0]: no pool is called 'gpu'\n" in said
@@ -245,7 +245,7 @@ def test_a_list_of_a_base_that_does_not_fit() -> None:
     assert f"  hint: there is only train {own}\n" in said
 
 
-def test_what_is_not_read_in_either() -> None:
+def test_reports_refused_syntax_of_both_files() -> None:
     """Refused syntax is reported from both files."""
     write(base=EXAMPLE + "cloud: local\n", over="extends: base.yaml\nname: a\nname: b\n")
     assert [line for line in refused("over.yaml").splitlines() if "twice" in line] == [
@@ -255,7 +255,7 @@ def test_what_is_not_read_in_either() -> None:
 
 
 def test_circle_of_bases() -> None:
-    """Bases that lead back to where they began are refused, with the way they went."""
+    """Bases that form a circle are refused, with the chain of files."""
     write(a="extends: b.yaml\n", b="extends: c.yaml\n", c="extends: ./a.yaml\n")
     assert refused("a.yaml") == (
         "c.yaml:1:10: extends: bases extend each other in a circle: a.yaml -> b.yaml -> c.yaml -> a.yaml\n"
@@ -268,7 +268,7 @@ def test_circle_of_bases() -> None:
 
 
 def test_large_bases() -> None:
-    """Files that stand on each other are one declaration, and have one limit."""
+    """Files that extend each other share a size limit."""
     filler = "#" * 100 * 1024
     write(a="extends: b.yaml\n", b=f"extends: c.yaml\n{filler}\n", c=f"extends: d.yaml\n{filler}\n", d=filler)
     assert refused("a.yaml").splitlines()[:4] == [
@@ -291,7 +291,7 @@ def test_missing_base() -> None:
 
 
 def test_later_problems() -> None:
-    """Later steps can point at the user's own line, and, for what is not written, at what it would stand in."""
+    """Later steps can point at the user's line, or at the parent of an unwritten field."""
     write(cluster=EXAMPLE)
     source = load("cluster.yaml")
     written = source.problem("pools[0].machine", "no such machine", "look around")

@@ -1,4 +1,4 @@
-"""Tricks in every text that can be declared: refused where they stand, or carried to the end as nothing but text."""
+"""Hostile text in every declarable field: refused at its place, or passed on as plain text."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def choices() -> Iterator[str]:
 
 
 OURS = {*map(text_at, TEXTS), *choices()}
-"""Words that are valid values: another of them means another cluster, and no attack."""
+"""Texts that are valid values: another value declares another cluster, and is no attack."""
 
 
 def with_text(path: Place, text: str) -> Any:
@@ -110,7 +110,7 @@ def with_text(path: Place, text: str) -> Any:
 
 
 def renamed(value: Any, old: str, new: str) -> Any:
-    """The same declaration with another word for one thing."""
+    """Return the declaration with a text replaced."""
     if isinstance(value, dict):
         return {key: renamed(item, old, new) for key, item in value.items()}
     if isinstance(value, list):
@@ -119,7 +119,7 @@ def renamed(value: Any, old: str, new: str) -> Any:
 
 
 def structure(plan: Plan) -> list[Any]:
-    """Return the structure of all texts of a cluster without their words."""
+    """Return the structure of a cluster's texts without their words."""
     roster = roster_of(plan)
     written = slurm.files(plan, roster)
     shapes = [(name, [re.findall(r"\w+(?==)", line) for line in text.splitlines()]) for name, text in written.items()]
@@ -130,7 +130,7 @@ def structure(plan: Plan) -> list[Any]:
 
 @pytest.fixture(autouse=True)
 def _own(folder: Path) -> None:
-    """The role and the check that the example has of its own."""
+    """Return the example's own role and check."""
     for path in ("roles/motd/tasks/main.yml", "checks/scratch.sh"):
         (folder / path).parent.mkdir(parents=True)
         (folder / path).write_text("#!/bin/sh\n")
@@ -195,7 +195,7 @@ def test_tricks(path: Place) -> None:
 
 @pytest.mark.parametrize("section", ["", "network", "pools[0]", "storage[0]", "scheduler", "scheduler.queues[0]"])
 def test_tricks_as_keys(section: str) -> None:
-    """Unknown keys are refused, and shown without what they would do to a terminal."""
+    """Unknown keys are refused, and shown without control characters."""
     for trick in TRICKS:
         if trick in ("", "all"):
             continue
@@ -276,7 +276,7 @@ def test_a_base_that_is_none(make: Any, expected: str, monkeypatch: pytest.Monke
 
 
 def test_the_height_of_bases_is_bounded() -> None:
-    """A tower of files is refused where it gets too high."""
+    """A long chain of files is refused at the limit."""
     for index in range(2000):
         Path(f"b{index}.yaml").write_text(f"extends: b{index + 1}.yaml\n")
     with pytest.raises(DeclarationError, match=r"b8\.yaml:1:10: extends: more than 8 bases extend one another"):

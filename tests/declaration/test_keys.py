@@ -34,7 +34,7 @@ def said(tmp_path: Path, keys: str, groups: str = GROUPS) -> str:
 
 
 def test_a_key_and_a_file_of_keys(tmp_path: Path) -> None:
-    """The lines of a file are keys like others; what ssh-keygen and people write around them is left out."""
+    """Lines of a file are keys like others; comments and blank lines are ignored."""
     (tmp_path / "alice.pub").write_text(f"# laptop\n{OTHER}  alice@laptop\n\n")
     assert load(tmp_path, f"['{KEY} ', {{file: alice.pub}}]") == (KEY, f"{OTHER} alice@laptop")
 
@@ -54,7 +54,7 @@ def test_a_key_and_a_file_of_keys(tmp_path: Path) -> None:
     ],
 )
 def test_invalid_public_keys(tmp_path: Path, key: str, message: str) -> None:
-    """Each key is refused at its position, and no part of a private key is shown."""
+    """Each key is refused at its position, and private keys are not shown."""
     quoted = key.replace('"', '\\"')
     assert said(tmp_path, f'["{OTHER}", "{quoted}"]') == f"users[0].keys[1]: {message}"
 
@@ -75,7 +75,7 @@ def test_invalid_public_keys(tmp_path: Path, key: str, message: str) -> None:
     ],
 )
 def test_files_without_keys(tmp_path: Path, name: str, content: bytes | None, message: str) -> None:
-    """The problem stands where the file is named."""
+    """The problem is reported where the file is named."""
     (tmp_path / "Pulumi.yaml").touch()
     if content is not None:
         (tmp_path / name).write_bytes(content)

@@ -1,4 +1,4 @@
-"""The lock: which images were looked up for a stack, beside its file."""
+"""The lock: looked-up images of a stack, next to its file."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def refusal(file: Path) -> str:
 
 
 def test_nodes_boot_what_was_looked_up(tmp_path: Path) -> None:
-    """All of them; without a lock the plan says where to look, and no image."""
+    """All nodes boot the image; without a lock the plan says where to look, and names no image."""
     plan = planning.plan(load_file(locked(tmp_path, json.dumps(LOCK))))
     assert {group.launch.image for group in plan.groups if group.launch} == {"ami-0123456789abcdef0"}
     (tmp_path / "test.lock.json").unlink()
@@ -73,7 +73,7 @@ def test_no_cluster_of_images_that_nobody_looked_up(tmp_path: Path) -> None:
 
 
 def test_a_lock_that_nobody_looked_up_hides_no_plan(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The whole plan is printed, with the rule that fails, and the exit code says no."""
+    """The whole plan is printed, with the failed rule, and the exit code is NO."""
     file = locked(tmp_path, json.dumps(LOCK))
     assert main(["plan", str(file)]) == 0
     with_lock = capsys.readouterr().out
@@ -107,14 +107,14 @@ STACKS = Path(__file__).parents[2] / "stacks"
 
 @pytest.mark.parametrize("file", sorted(STACKS.glob("Pulumi.*.yaml")), ids=lambda file: file.stem)
 def test_each_stack_that_comes_along_can_be_planned(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Without an account: what would be looked up is made up, and the plan says so."""
+    """No account is needed: looked-up values are placeholders, and the plan says so."""
     assert main(["plan", str(file)]) == 0
     assert ("lock.example" in capsys.readouterr().out) == file.stem.startswith("Pulumi.aws-")
 
 
 @pytest.mark.parametrize("file", sorted(STACKS.glob("Pulumi.aws-*.yaml")), ids=lambda file: file.stem)
 def test_no_cluster_of_an_example(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing in it exists. A rehearsal, where nothing boots, goes on."""
+    """The placeholder images do not exist. A rehearsal, which boots nothing, continues."""
     source = load_file(file)
     plan, findings = planning.judged(source, None, None)
     assert source.lock.is_example
@@ -133,7 +133,7 @@ def test_no_cluster_of_an_example(file: Path, monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_an_example_of_another_release_or_region_is_looked_up(tmp_path: Path) -> None:
-    """Images to make are no help: the lock has none."""
+    """Locks of images do not help: the lock is empty."""
     example = {IMAGE: {**FOUND, "id": "example"}}
     file = locked(tmp_path, json.dumps({**LOCK, "region": "us-west-2", "images": example, "made_with": "2020.01"}))
     text = refusal(file)
@@ -155,7 +155,7 @@ def test_a_plan_that_somebody_hands_over_is_refused_too(tmp_path: Path, monkeypa
 
 
 def test_the_image_of_another_release(tmp_path: Path) -> None:
-    """A node would report another release than the declared one."""
+    """A node would report a release that differs from the declared one."""
     text = refusal(locked(tmp_path, json.dumps({**LOCK, "made_with": "2020.01"})))
     newest = newest_release()
     assert (

@@ -50,7 +50,7 @@ def test_frozen() -> None:
 
 @pytest.mark.parametrize("path", fields())
 def test_every_field_is_described(path: str) -> None:
-    """Each field says in one sentence what it is, and what changing it does."""
+    """Each field has a sentence about its meaning, and an effect of its change."""
     description = fields()[path].description or ""
     assert description[:1].isupper()
     assert description.endswith(".")
@@ -82,7 +82,7 @@ def test_sections_are_as_strict_as_their_fields(path: str) -> None:
     ],
 )
 def test_change_of(path: str, change: Change) -> None:
-    """The effect of a change has a path: of one value, or of all values of a list."""
+    """The effect of a change has a path: of a value, or of all values of a list."""
     assert change_of(path) == change
 
 
@@ -143,7 +143,7 @@ def test_schema_describes() -> None:
 
 
 def test_import_is_light() -> None:
-    """Importing the room imports neither Pulumi nor what only other commands need."""
+    """Importing the room loads neither Pulumi nor modules of other commands."""
     heavy = (
         "pulumi",
         "grpc",

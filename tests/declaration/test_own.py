@@ -1,4 +1,4 @@
-"""Roles and checks of the user's own: what can be named, and that it has to be there."""
+"""Roles and checks of the user: allowed names, and existence."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def with_check(entry: str) -> str:
 
 
 def test_our_names_are_known() -> None:
-    """A role or check of ours that is added is refused to users from then on."""
+    """A new role or check of the toolkit is refused to users from then on."""
     assert {"base", "driver", "slurm_worker"} < OUR_ROLES
     program = (playbooks_dir() / "roles/health/files/stampworks-health").read_text()
     [names] = re.findall(r"^CHECKS = \((.*)\)$", program, re.MULTILINE)
@@ -63,7 +63,7 @@ def test_our_names_are_known() -> None:
     "meta", ["", "dependencies:\n", "dependencies: []\n", "dependencies: ~\n", "[a]\n", MERGES, "a: !odd b\n"]
 )
 def test_a_role_that_depends_on_none(project: Path, meta: str) -> None:
-    """Other entries of its meta/main.yml are Ansible's, and take no time here."""
+    """Other entries of its meta/main.yml belong to Ansible, and are not resolved here."""
     (project / "roles" / "motd" / "meta").mkdir()
     (project / "roles" / "motd" / "meta" / "main.yml").write_text(meta)
     (project / "cluster.yaml").write_text(with_role("path: roles/motd"))
@@ -231,7 +231,7 @@ def test_a_check_that_cannot_be(
 
 
 def test_two_of_one_name(project: Path, complaint: Complaint) -> None:
-    """Names come from paths, so that two folders can have one."""
+    """Names come from paths, so that two folders can have the same name."""
     role(project / "more" / "motd")
     said = complaint(with_role("path: roles/motd") + "    - {path: more/motd}\n")
     assert "extras.roles[1].path: a second role is called 'motd'" in said

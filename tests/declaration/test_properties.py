@@ -116,7 +116,7 @@ def edited(draw: st.DrawFn) -> str:
 
 
 def test_the_tokens_are_the_file() -> None:
-    """None is lost, and keys and values are tokens of their own."""
+    """No token is lost; keys and values are separate tokens."""
     assert "".join(TOKENS) == STACK
     assert {"stampworks:cluster", "drain_timeout_minutes", "10.77.0.0/16", "{", "\n    "} <= set(TOKENS)
 
@@ -124,7 +124,7 @@ def test_the_tokens_are_the_file() -> None:
 @settings(relaxed, max_examples=300)
 @given(edited())
 def test_any_slip_of_the_hand(text: str) -> None:
-    """A stack file is a declaration, or there are problems and each points into it."""
+    """Any edited stack file is a declaration, or has problems that point into it."""
     found = answer(text)
     assert isinstance(found, Declaration) or points_at(found, text)
 
@@ -132,7 +132,7 @@ def test_any_slip_of_the_hand(text: str) -> None:
 @relaxed
 @given(st.sampled_from(PATHS), VALUES)
 def test_any_value(path: tuple[str | int, ...], value: Any) -> None:
-    """Any value in place of any other gives a declaration or problems, and the same ones from a file as without one."""
+    """Any value in any place gives a declaration or problems, and the same ones with and without a file."""
     data = replaced(path, value)
     text = yaml.safe_dump(data, sort_keys=False, allow_unicode=False)
     found = answer(text)
@@ -147,7 +147,7 @@ def test_any_value(path: tuple[str | int, ...], value: Any) -> None:
 
 @pytest.mark.parametrize("path", SCALAR_PATHS, ids=spelled)
 def test_points_at_the_value(path: tuple[str | int, ...]) -> None:
-    """Wherever in the example a value has the wrong type, the problem's line and column are those of the value."""
+    """A value of a wrong type is reported at its line and column."""
     place, written = NODES[path].place, NODES[path].written
     before, behind = place.source[: place.column - 1], place.source[place.column - 1 :]
     old = f'"{written}"' if behind.startswith('"') else written
@@ -161,7 +161,7 @@ def test_points_at_the_value(path: tuple[str | int, ...]) -> None:
 
 @pytest.mark.parametrize("path", [path for path in PATHS if isinstance(path[-1], str)], ids=spelled)
 def test_points_at_the_key(path: tuple[str | int, ...]) -> None:
-    """Wherever in the example a key is misspelled, the problem's line and column are those of the key."""
+    """A misspelled key is reported at its line and column."""
     entry = NODES[path].entry
     lines = EXAMPLE.split("\n")
     line, start = lines[entry.line - 1], entry.column - 1

@@ -1,4 +1,4 @@
-"""A declaration that a Python program makes out of the same models."""
+"""A declaration that a Python program builds from the same models."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_validated_sections_can_be_reused() -> None:
 
 
 def test_problems_come_together_and_by_path() -> None:
-    """Problems of values, of keys, and between fields come together, wherever they were made."""
+    """Problems of values, of keys, and between fields are reported together, wherever they were created."""
     queues = (Queue(name="main", pools=("cpu",), default=True),)
     wrong: dict[str, Any] = {"count": "2", "nods": 1}
     pools = (Pool(name="gpu", machine="sim-h10", **wrong),)
@@ -70,7 +70,7 @@ def test_it_is_frozen_before_it_is_judged() -> None:
 
 
 def test_the_loader_does_not_believe_what_a_program_made() -> None:
-    """Every value of every section is judged by pydantic, which makes its own without our constructor."""
+    """pydantic validates every value of every section, and creates its own without this constructor."""
     said = problems(declared(cloud="mars"))["cloud"]
     assert said.startswith("must be local, aws, azure, ")
     assert said.endswith(", not 'mars'")

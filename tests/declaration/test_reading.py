@@ -84,13 +84,13 @@ REFUSED = {
 
 @pytest.mark.parametrize(("text", "expected"), BROKEN.values(), ids=BROKEN)
 def test_broken(text: str, expected: str, complaint: Complaint) -> None:
-    """Broken YAML is shown where a person has to look, in plain words."""
+    """Broken YAML is reported at its place, in plain words."""
     assert outline(complaint(text)) == [expected]
 
 
 @pytest.mark.parametrize(("text", "value"), SCALARS.items(), ids=lambda each: repr(each)[:24])
 def test_scalar(text: str, value: object) -> None:
-    """A word means what YAML 1.2 says; what the versions of YAML read differently is text."""
+    """Words have their meaning in YAML 1.2; words on which versions disagree are text."""
     node = read(f"key: {text}", "file")
     assert node is not None
     got = plain(node)["key"]
@@ -124,7 +124,7 @@ def test_deep_nesting(nesting: str, complaint: Complaint) -> None:
 
 
 def test_line_breaks(folder: Path) -> None:
-    """Lines are counted as YAML counts them, whichever way they end."""
+    """Lines are counted as in YAML, for any kind of line break."""
     (folder / "cluster.yaml").write_bytes(changed("count: 4", "count: 0").replace("\n", "\r\n").encode())
     with pytest.raises(DeclarationError) as caught:
         load_file(Path("cluster.yaml")).refuse_problems()

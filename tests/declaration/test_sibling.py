@@ -22,7 +22,7 @@ config:
 
 
 def made(text: str) -> str:
-    """The sibling's text, after what comes above it, which is always the same."""
+    """Return the sibling's text after the common header."""
     found = sibling_text(text, "prod", "canary", "10.9.0.0/16")
     assert found.startswith(HEAD)
     return found.removeprefix(HEAD)
@@ -96,7 +96,7 @@ secretsprovider: awskms://x
     ],
 )  # fmt: skip
 def test_name_and_addresses_are_set_wherever_they_stand(text: str, expected: str) -> None:
-    """Existing values are replaced; missing ones are inserted behind the name or at the top."""
+    """Existing values are replaced; missing ones are inserted after the name or at the top."""
     assert made(text) == expected
 
 
@@ -138,7 +138,7 @@ def test_the_sibling_of_everything_that_can_be_declared(folder: Path) -> None:
     ],
 )
 def test_a_free_range(cidr: str, taken: list[str], expected: str | None) -> None:
-    """The next one of the same size, around the end of the private range if need be."""
+    """The next range of the same size is used; the search wraps around the end of the private range."""
     assert free_range(cidr, taken) == expected
 
 

@@ -9,8 +9,8 @@ from stampworks import catalog
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "addons.md"
 HEADER = "| add-on | what it is | version | Kubernetes | part of a cluster |\n| --- | --- | --- | --- | --- |\n"
-WORDS = {"always": "always", "needed": "where another one needs it", "asked": "where it is switched on"} | {
-    "brought": "where the cloud has it"
+WORDS = {"always": "always", "needed": "if another one needs it", "asked": "if switched on"} | {
+    "brought": "if the cloud has it"
 }
 
 
@@ -20,7 +20,7 @@ def table() -> str:
 
 
 def page() -> str:
-    """The whole page, with the table as it has to be."""
+    """Return the whole page, with the expected table."""
     text, found = PAGE.read_text(), re.compile(rf"^{re.escape(HEADER)}(\|.*\n)*", re.MULTILINE)
     assert found.search(text), f"{PAGE.name} has no table of add-ons"
     return found.sub(lambda _: table(), text)

@@ -18,14 +18,14 @@ PODS = Scheduler().pods_per_node
 HEADER = """\
 # Clouds
 
-What can be done where, as the code says; `python -m tests.docs.clouds` makes this page anew. *Planned*: `stampworks
-plan`, `review`, `explain` and `estimate` work, without an account. *Rehearsed*: `stampworks rehearse` shows what `up`
-would make. *Stamped*: `pulumi up` makes the cluster, too; it
-refuses a cloud that can be planned only, as it does `kind: kubernetes` elsewhere than on
+Abilities of each cloud in the code; `python -m tests.docs.clouds` writes this page again. *Planned*: `stampworks
+plan`, `review`, `explain` and `estimate` work, without an account. *Rehearsed*: `stampworks rehearse` shows the
+steps of an `up`. *Stamped*: `pulumi up` creates the cluster, too; it
+refuses a cloud that can only be planned, and `kind: kubernetes` on any cloud but
 {kubernetes}, and creates nothing.
 
-*Nodes* are named by the plan where we start them; elsewhere a plan knows how many there are. *Addresses* are numbered
-one by one, handed out by the cloud from subnets of the cluster's range, or come with a rented machine.
+*Nodes* have names in the plan if the toolkit starts them; otherwise a plan has their number. *Addresses* are
+in the plan, assigned by the cloud from subnets of the cluster's range, or come with a rented machine.
 """
 
 
@@ -58,7 +58,7 @@ ABILITIES: Mapping[str, tuple[str, Callable[[Cloud], str]]] = {
     "faults": ("faults on purpose", lambda cloud: _yes(cloud.faults)),
     "doors": ("users need no credentials", lambda cloud: _yes(cloud.doors)),
 }
-"""The optional parts of `Cloud` in clouds/contract.py: the heading of each, and what a cloud has of it."""
+"""The optional parts of `Cloud` in clouds/contract.py: the heading of each, and its description for a cloud."""
 NEEDED = ("resources", "members", "renewal")
 
 
@@ -99,27 +99,27 @@ def _cloud(name: str, choices: Choices) -> tuple[str, ...]:
 
 
 def _rules() -> str:
-    lines = ["What a cloud does with subnets:", ""]
+    lines = ["Limits of subnets on each cloud:", ""]
     for name, choices in CLOUDS.items():
         if rules := choices.subnets:
             sizes = f"a network is a /{rules.shortest_prefix} at most, a subnet a /{rules.longest_prefix} at least"
             lines.append(f"- `{name}`: {rules.reserved_why}; {sizes}.")
     lines += [
         "",
-        f"Where pods of a Kubernetes have addresses from, of which those of {_names(with_kubernetes())} are stamped:",
+        f"Source of pod addresses of a Kubernetes; only {_names(with_kubernetes())} can be stamped:",
         "",
     ]
     for name, choices in CLOUDS.items():
         pods = choices.pods
         if pods is None:
             continue
-        where = "a range of their own" if pods.own_range else "the subnet of nodes"
+        where = "a separate range" if pods.own_range else "the subnet of nodes"
         takes = f"at {PODS} pods a node takes {pods.node_addresses(PODS)} addresses ({pods.node_why})"
-        lines.append(f"- `{name}`: {pods.way}, out of {where}; {takes}. {pods.why[0].upper()}{pods.why[1:]}.")
+        lines.append(f"- `{name}`: {pods.way}, from {where}; {takes}. {pods.why[0].upper()}{pods.why[1:]}.")
     unknown = ", ".join(f"`{name}`" for name, choices in CLOUDS.items() if choices.pods is None)
     for name, choices in CLOUDS.items():
         if own := choices.managed:
-            lines.append(f"- Of `{name}` the Kubernetes is {own.what}, which makes and names its nodes itself.")
+            lines.append(f"- On `{name}` Kubernetes is {own.what}, which creates and names its nodes itself.")
     lines.append(f"- Unknown: {unknown}.")
     return "\n".join(lines) + "\n"
 

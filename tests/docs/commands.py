@@ -30,7 +30,7 @@ def sections() -> dict[str, tuple[Path, str]]:
 
 
 def page() -> str:
-    """Return the whole page, with the table as it has to be."""
+    """Return the whole page, with the expected table."""
     text, pattern = PAGE.read_text(), re.compile(rf"^{re.escape(HEADER)}(\|.*\n)*", re.MULTILINE)
     assert pattern.search(text), f"{PAGE.name} has no table of verbs"
     return pattern.sub(lambda _: HEADER + "".join(_row(verb) for verb in verbs()), text)

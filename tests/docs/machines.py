@@ -12,14 +12,14 @@ PAGE = Path(__file__).parents[2] / "docs" / "reference" / "machines.md"
 HEADER = """\
 # Machines
 
-Every machine that the catalog knows, and what it does not know of it: *unknown* is never guessed and never zero. This
-page is made from `components/stampworks/catalog/machines/`; `python -m tests.docs.machines` makes it anew. How a row is
-added: [Adding a machine](../contributing/adding-a-machine.md).
+Every machine of the catalog, with its *unknown* facts, which are never guessed and never zero. `python -m
+tests.docs.machines` writes this page from `components/stampworks/catalog/machines/`. To add a row:
+[Adding a machine](../contributing/adding-a-machine.md).
 
 GB/s are bytes, Gb/s are bits, GiB are 2^30 bytes and GB 10^9; rates are those of one direction. *NICs* are those of the
-fabric; behind them stands how many accelerators share one, or how many one accelerator has, and how many addresses of
-the cloud's networks a node takes for its rails and for everything else. A *domain* is what NVLink, or what stands for
-it, can join.
+fabric, followed by the number of accelerators for each NIC, or of NICs for each accelerator, and the addresses of the
+cloud's networks that a node takes for its rails and for everything else. A *domain* has the accelerators that NVLink,
+or its equivalent, joins.
 """
 APART = {"name", "cloud", "aliases", "simulated", "source", "read"}
 """Fields that are no facts and cannot be unknown."""
@@ -43,7 +43,7 @@ def coverage() -> str:
 
 
 def facts(machine: catalog.Machine) -> Iterator[object]:
-    """Yield the facts of a machine: for one without accelerators or NICs, none about them."""
+    """Yield the facts of a machine, without accelerator or NIC facts if it has none."""
     senseless = (set() if machine.accelerators else OF_ACCELERATORS) | (OF_NICS if machine.nics == 0 else set())
     for field in dataclasses.fields(machine):
         if field.name not in APART | senseless:

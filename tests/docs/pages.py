@@ -24,7 +24,7 @@ def markdown() -> list[Path]:
 
 
 def links(text: str) -> list[str]:
-    """Return the relative targets of a page's links; what stands in code is no link."""
+    """Return the relative targets of a page's links, without those in code."""
     targets = re.findall(r"\]\(([^()\s]+)\)", _without_code(text))
     return [target for target in targets if not re.match(r"[a-z]+:", target)]
 
@@ -61,7 +61,7 @@ def _without_code(text: str) -> str:
 def run(
     block: str, environment: Mapping[str, str], timeout_s: float, folder: Path = ROOT, prefix: Sequence[str] = ()
 ) -> str:
-    """Return the output of commands on a page. They stop at the first one that fails, as a reader would."""
+    """Return the output of the commands on a page, which stop at the first failure."""
     done = subprocess.run(
         [*prefix, "bash", "-e", "-c", block],
         cwd=folder,

@@ -15,13 +15,13 @@ RENTED = [each for each in catalog.machines().values() if each.cloud not in ("lo
 HEADER = """\
 # Prices
 
-What the catalog knows of prices, which is little: list prices in US dollars without taxes, each read by somebody on a
-page or from a feed. This page is made from `components/stampworks/catalog/prices.yaml`, where the figures and their
-sources stand; `python -m tests.docs.prices` makes it anew.
+The few prices in the catalog: list prices in US dollars without taxes, read on a page or from a feed.
+`components/stampworks/catalog/prices.yaml` has the figures and their sources; `python -m tests.docs.prices` writes
+this page again.
 
-A cell counts the regions with a price and names the newest month for which one holds; `undated` is what its source does
-not date. Everything else is unknown: a sum that needs it is unknown, too, and lists it. Nothing is derived from another
-region, another machine or another form of purchase. Where sources contradict each other, the newest counts.
+A cell has the number of regions with a price, and its newest month; `undated` marks a source without a date. All other
+prices are unknown: a sum that needs one is unknown, too, and lists it. No price is derived from another region, machine
+or form of purchase. If sources contradict each other, the newest counts.
 
 To add a price, add its source and the row that cites it, and run `pytest tests/catalog tests/docs`.
 """
@@ -35,7 +35,7 @@ def page() -> str:
         *nodes(),
         "\n## File systems\n",
         *file_systems(),
-        "\n## What stands beside them\n",
+        "\n## Other items\n",
         *parts(),
         "\n## Contradictions\n",
         *conflicts(),
@@ -54,7 +54,7 @@ def nodes() -> Iterator[str]:
 
 
 def file_systems() -> Iterator[str]:
-    """A row for each way to buy a file system from a cloud."""
+    """Return a row for each way to buy a file system from a cloud."""
     yield "| file system | tier | a month of a GiB |"
     yield "| --- | --- | --- |"
     for tier in catalog.file_system_tiers().values():
@@ -75,7 +75,7 @@ def parts() -> Iterator[str]:
 
 
 def conflicts() -> Iterator[str]:
-    """All prices of one thing where there is more than one."""
+    """Return all prices of things with several prices."""
     yield "| machine | region | purchase | dollars an hour of a node, the newest first |"
     yield "| --- | --- | --- | --- |"
     for key in sorted({(each.cloud, each.machine, each.region, each.purchase) for each in catalog.prices().values()}):

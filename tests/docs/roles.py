@@ -14,16 +14,16 @@ HEADER = """\
 
 Ansible roles configure the nodes, in this order, which is that of the stages in `playbooks/site.yml`. `pulumi up` runs
 them. Each role has a page with its variables. This page is made from `components/stampworks/catalog/roles.py`;
-`python -m tests.docs.roles` makes it anew. [Playbooks](../../playbooks/README.md) says how roles are laid out, and
-[Adding a role](../contributing/adding-a-role.md) how to add one of your own.
+`python -m tests.docs.roles` writes it again. [Playbooks](../../playbooks/README.md) describes the layout of roles, and
+[Adding a role](../contributing/adding-a-role.md) how to add your own.
 
 | role | on | does |
 | --- | --- | --- |
 """
-OWN = "| your own roles | their groups | whatever they do; `extras.roles` of the declaration |\n"
+OWN = "| your own roles | their groups | your own tasks; `extras.roles` of the declaration |\n"
 IMAGES = """\
 
-Builders of images have one more:
+Builders of images have an additional role:
 
 | role | does |
 | --- | --- |

@@ -14,12 +14,12 @@ HEADER = f"""\
 
 Rules judge a plan before anything is created: in `stampworks plan`, in a review and in `pulumi up`. Each finding has an
 id. This page lists all ids, in the order of the findings. It is made from
-`components/stampworks/planning/rules/registry.py`; `python -m tests.docs.rules` makes it anew. To add a rule:
+`components/stampworks/planning/rules/registry.py`; `python -m tests.docs.rules` writes it again. To add a rule:
 [Adding a check](../contributing/adding-a-check.md).
 
-A finding is a *pass* where the sentence of its id holds, a *fail* where it does not, and *unknown* where nobody can
-tell. A fail is an error, at which `up` stops, or a warning, of which `up` stops at `lock.example` alone. A rule says
-nothing where it does not apply.
+A finding is a *pass* if the sentence of its id holds, a *fail* if it does not, and otherwise *unknown*. A fail is an
+error, which stops an `up`, or a warning, of which only `lock.example` stops it. A rule that does not apply has no
+finding.
 
 - *needs*: the arguments of the rule besides the plan. *facts* are about this machine, the account or the hosts, read by
   `stampworks facts`; those about account and hosts that are older than {DAYS_MAX} days count as unknown. *today* is the
@@ -35,7 +35,7 @@ def page() -> str:
 
 
 def lines() -> Iterator[str]:
-    yield _row(("id", "holds where it passes", "needs", "points to"))
+    yield _row(("id", "sentence", "needs", "points to"))
     yield _row(("---",) * 4)
     for rule in RULES:
         for kind in rule.ids:

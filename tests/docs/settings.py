@@ -14,21 +14,21 @@ HEADER = """\
 # Settings
 
 Every field of a declaration: the value of `stampworks:cluster` in `stacks/Pulumi.<stack>.yaml`, or a YAML file of its
-own. This page is made from the schema (`stampworks schema`); `python -m tests.docs.settings` makes it anew.
+own. This page is made from the schema (`stampworks schema`); `python -m tests.docs.settings` writes it again.
 
 Unknown fields are refused. A field without a default is required in its section.
 
-What a change of a field means for a running cluster:
+Effects of a change on a running cluster:
 
 | change | meaning |
 | --- | --- |
 | in place | the running cluster is adjusted |
-| roll | nodes have to be made anew |
-| replace | what the field belongs to has to be made anew |
-| refuse | not on a running cluster: it holds data, or it is what everything else stands on |
+| roll | nodes are renewed |
+| replace | the part with the field is replaced |
+| refuse | not possible on a running cluster: the part holds data, or everything else depends on it |
 
-`pulumi up` drains nodes that leave first, and makes nodes anew in waves. It refuses changes with the policies replace
-and refuse until somebody accepts them: see [Review a change](../how-to/reviews.md).
+`pulumi up` first drains leaving nodes, and renews nodes in waves. It refuses changes with the policies replace and
+refuse until a user approves them: see [Review a change](../how-to/reviews.md).
 
 """
 
@@ -63,7 +63,7 @@ def section(path: str, found: Mapping[str, Any]) -> str:
 
 
 def kind(field: Mapping[str, Any]) -> str:
-    """The type in words, with what it may be."""
+    """Return the type in words, with its allowed values."""
     if _reference(field):
         return "section"
     if field.get("type") == "array":

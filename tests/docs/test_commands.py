@@ -1,4 +1,4 @@
-"""Commands that pages show: the parser takes each, and those that need no cluster are run."""
+"""Commands on pages: the parser accepts each, and commands without a cluster are run."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def test_make_targets_exist() -> None:
 
 
 def of_stacks(command: Shown) -> bool:
-    """Tell a command that runs in this project as it stands from one about the reader's own stacks."""
+    """Whether a command refers to the reader's own stacks, so that it does not run in this project."""
     words = command.words
     if words[1] not in PURE:
         return False

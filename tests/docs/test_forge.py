@@ -37,7 +37,7 @@ def unsafe(script: str) -> list[str]:
 
 
 def unknown_programs(script: str) -> list[str]:
-    """Return make targets and files of the repository that a script calls and that do not exist."""
+    """Return missing make targets and files of the repository that a script calls."""
     lines = re.findall(r"(?:^|[;&|]) *make ([^|&;\n]+)", script, re.MULTILINE)
     called = {word for line in lines for word in shlex.split(line) if "=" not in word}
     files = set(re.findall(r"(?<![\w/.-])((?:\.ci|tools)/[\w./-]+)", script))
@@ -47,7 +47,7 @@ def unknown_programs(script: str) -> list[str]:
 
 @pytest.mark.parametrize("name", WORKFLOWS)
 def test_a_workflow_has_least_rights(name: str) -> None:
-    """Rights are set for the whole workflow, and a job adds none that writes but the one that comments."""
+    """Rights are set for the whole workflow; only the commenting job may write."""
     content = workflow(name)
     assert content["permissions"] in ({}, {"contents": "read"})
     for job_name, job in content["jobs"].items():
@@ -99,7 +99,7 @@ def test_each_loop_has_its_workflow() -> None:
 
 
 def test_reviews_follow_their_page() -> None:
-    """The script is the page's, and the comment takes its rights apart from the job that reviews."""
+    """The script is the page's, and the commenting job is separate from the reviewing one."""
     [script] = re.findall(
         r"## The script.*?```sh\n(.*?)```", (DOCS / "how-to" / "review-in-ci.md").read_text(), re.DOTALL
     )
@@ -110,7 +110,8 @@ def test_reviews_follow_their_page() -> None:
 
 
 def test_hooks_are_the_checks_of_lint() -> None:
-    """Local hooks run in the project's environment with the commands of tools/lint; one checks the subject instead."""
+    """Local hooks run in the project's environment with the commands of tools/lint; another hook checks commit
+    subjects."""
     config = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text())
     assert [repo["repo"] for repo in config["repos"]] == ["local"]
     hooks = config["repos"][0]["hooks"]

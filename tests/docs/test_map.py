@@ -1,4 +1,4 @@
-"""The map of all pages, the links between them, and the pages that a project has for those who join it."""
+"""The map of all pages, their links, and the pages for contributors."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_a_decision_says_why_and_what_follows(page: Path) -> None:
 
 
 def test_decisions_are_numbered_without_gaps() -> None:
-    """Two branches that take the same number are noticed when the second one lands."""
+    """Two branches that use the same number conflict when the second one is merged."""
     assert [page.name[:4] for page in DECISIONS] == [f"{number:04d}" for number in range(1, len(DECISIONS) + 1)]
 
 
@@ -64,7 +64,7 @@ def test_the_newest_entry_of_the_changelog_is_this_version() -> None:
 
 
 def test_the_file_tree_is_current() -> None:
-    """Each entry of the tree in CONTRIBUTING.md exists, and each top-level folder and room is in it."""
+    """Each entry of the tree in CONTRIBUTING.md exists, and the tree has each top-level folder and room."""
     [tree] = re.findall(r"## What is where\n\n```\n(.*?)```", (ROOT / "CONTRIBUTING.md").read_text(), re.DOTALL)
     folders: list[str] = []
     named = set()

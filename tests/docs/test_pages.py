@@ -1,4 +1,4 @@
-"""The documentation says what is true: every setting, verb, option, output, exit code, role and file."""
+"""The documentation is complete: every setting, verb, option, output, exit code, role and file."""
 
 from __future__ import annotations
 
@@ -38,17 +38,17 @@ def first_cells(page: Path, heading: str) -> list[str]:
 
 
 def test_settings_are_current() -> None:
-    """docs/reference/settings.md is what the schema says now; `python -m tests.docs.settings` writes it."""
+    """docs/reference/settings.md matches the schema; `python -m tests.docs.settings` writes it."""
     assert settings.PAGE.read_text() == settings.page(), "run: python -m tests.docs.settings"
 
 
 def test_machines_are_current() -> None:
-    """docs/reference/machines.md is what the catalog says now; `python -m tests.docs.machines` writes it."""
+    """docs/reference/machines.md matches the catalog; `python -m tests.docs.machines` writes it."""
     assert machines.PAGE.read_text() == machines.page(), "run: python -m tests.docs.machines"
 
 
 def test_clouds_are_current() -> None:
-    """docs/reference/clouds.md is what the code says now; `python -m tests.docs.clouds` writes it."""
+    """docs/reference/clouds.md matches the code; `python -m tests.docs.clouds` writes it."""
     assert clouds.PAGE.read_text() == clouds.page(), "run: python -m tests.docs.clouds"
 
 
@@ -58,22 +58,22 @@ def test_the_cluster_of_every_cloud_is_current() -> None:
 
 
 def test_rules_are_current() -> None:
-    """docs/reference/rules.md is what the registry says now; `python -m tests.docs.rules` writes it."""
+    """docs/reference/rules.md matches the registry; `python -m tests.docs.rules` writes it."""
     assert rules.PAGE.read_text() == rules.page(), "run: python -m tests.docs.rules"
 
 
 def test_add_ons_are_current() -> None:
-    """The table in docs/reference/addons.md is what the catalog says now; `python -m tests.docs.addons` writes it."""
+    """The table in docs/reference/addons.md matches the catalog; `python -m tests.docs.addons` writes it."""
     assert addons.PAGE.read_text() == addons.page(), "run: python -m tests.docs.addons"
 
 
 def test_stages_are_current() -> None:
-    """docs/reference/roles.md is what the registry says now; `python -m tests.docs.roles` writes it."""
+    """docs/reference/roles.md matches the registry; `python -m tests.docs.roles` writes it."""
     assert roles.PAGE.read_text() == roles.page(), "run: python -m tests.docs.roles"
 
 
 def test_verbs_are_current() -> None:
-    """The table in docs/reference/commands.md is what the parser says; `python -m tests.docs.commands` writes it."""
+    """The table in docs/reference/commands.md matches the parser; `python -m tests.docs.commands` writes it."""
     assert commands.PAGE.read_text() == commands.page(), "run: python -m tests.docs.commands"
 
 
@@ -91,7 +91,7 @@ def test_every_verb_has_a_section_and_no_other_has() -> None:
 
 @pytest.mark.parametrize("verb", commands.verbs())
 def test_every_option_is_documented_and_no_other_is(verb: str) -> None:
-    """The list of a section has the options and arguments that the verb takes."""
+    """A section lists exactly the options and arguments of its verb."""
     wanted = set()
     for action in actions(commands.verbs()[verb]):
         if "--help" not in action.option_strings:
@@ -103,7 +103,7 @@ def test_every_option_is_documented_and_no_other_is(verb: str) -> None:
 
 
 def test_every_exit_code_is_documented() -> None:
-    """The table has the codes that the command line ends with by itself."""
+    """The table has the exit codes of the command line."""
     codes = {value for name, value in vars(exits).items() if name.isupper() and isinstance(value, int)}
     assert {int(code) for code in first_cells(REFERENCE / "exit-codes.md", "code")} == codes
 
@@ -131,14 +131,14 @@ def test_a_page_is_short(page: Path) -> None:
 
 
 def test_the_documentation_is_short() -> None:
-    """Words of the README and of written pages, without decisions."""
+    """The limit counts words of the README and of written pages, without decisions."""
     written = [page for page in DOCS.rglob("*.md") if page not in GENERATED and page.parent.name != "decisions"]
     assert sum(len(page.read_text().split()) for page in [ROOT / "README.md", *written]) <= WORDS_MAX
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_files_that_pages_name_exist(page: Path) -> None:
-    """A path in backticks that begins with one of our folders is there, so that a move cannot leave a page behind."""
+    """A path in backticks that begins with a folder of the project exists, so that a moved file is noticed."""
     named = re.findall(r"`((?:components|docs|stacks|tools|tests|playbooks|bench)/[^`<>*\s]*)`", page.read_text())
     missing = [name for name in named if not (ROOT / name).exists() and "NAME" not in name and "STACK" not in name]
     assert not missing

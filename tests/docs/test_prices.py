@@ -1,4 +1,4 @@
-"""The page about prices says what the catalog knows."""
+"""The page about prices matches the catalog."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ STACKS = Path(__file__).parents[2] / "stacks"
 
 
 def test_the_coverage_of_prices_is_current() -> None:
-    """docs/reference/prices.md is what the catalog says now; `python -m tests.docs.prices` writes it."""
+    """docs/reference/prices.md matches the catalog; `python -m tests.docs.prices` writes it."""
     assert prices.PAGE.read_text() == prices.page(), "run: python -m tests.docs.prices"
 
 
 @pytest.mark.parametrize(("machine", "said"), [("g6-8xlarge", "is {} USD an hour"), ("m7i", "which is {} USD an hour")])
-def test_what_the_first_cluster_costs(tmp_path: Path, machine: str, said: str) -> None:
+def test_price_of_the_first_cluster(tmp_path: Path, machine: str, said: str) -> None:
     """docs/start/aws.md states the price that `stampworks plan` prints for the first cluster without GPUs."""
     stacks = tmp_path / "stacks"
     shutil.copytree(STACKS, stacks)

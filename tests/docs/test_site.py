@@ -28,7 +28,7 @@ class Quiet(http.server.SimpleHTTPRequestHandler):
 @pytest.mark.long
 @pytest.mark.prepared
 def test_the_site_in_a_browser(tmp_path: Path) -> None:
-    """Each page of the menu opens by a click, and the site asks no other host for anything."""
+    """Each page of the menu opens by a click, and the site contacts no other host."""
     site, profile = tmp_path / "site", tmp_path / "profile"
     profile.mkdir()
     command = [str(MKDOCS), "build", "--strict", "--quiet", "--site-dir", str(site)]

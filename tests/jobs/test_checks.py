@@ -11,7 +11,7 @@ from stampworks.plan import Plan
 
 
 def said(plan: Plan, folder: Path, text: str, user: str = "alice") -> str:
-    """Return the text of all problems of a job file; nothing where there are none."""
+    """Return the text of all problems of a job file; empty if it has none."""
     file = folder / "job.yaml"
     file.write_text(text)
     source = read_job(file, {})
@@ -92,7 +92,7 @@ def test_an_image_that_is_unpacked_needs_no_program(plan: Plan, tmp_path: Path) 
     assert not problems(read_job(file, {}), plan, "alice")
 
 
-def test_what_is_left_out(plan: Plan, tmp_path: Path) -> None:
+def test_defaults_of_a_job(plan: Plan, tmp_path: Path) -> None:
     """Defaults are one whole node of the default queue, and the name of the file."""
     file = tmp_path / "Train Llama.yaml"
     file.write_text("run: hostname\n")

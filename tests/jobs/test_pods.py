@@ -1,4 +1,4 @@
-"""The JobSet of a job: what the file becomes, and that no secret stands in it."""
+"""The JobSet of a job: its content, without any secret."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def manifests(plan: Plan, folder: Path, text: str) -> list[dict[str, Any]]:
     return pods.manifests(job, KubernetesJobs(plan, Roster("x", "local", (), "", "", ()))._own(job))
 
 
-def test_what_the_file_becomes(on_kubernetes: Plan, tmp_path: Path) -> None:
+def test_job_file_becomes_a_jobset(on_kubernetes: Plan, tmp_path: Path) -> None:
     files, manifest = made(on_kubernetes, tmp_path, FILE)
     assert sorted(files) == ["accelerators.json", "jobset.json", "node.sh", "pod.sh", "run.sh", "setup.sh"]
     account = on_kubernetes.scheduler.accounts[0].name
@@ -141,14 +141,14 @@ def test_an_image_and_a_part_of_a_node(on_kubernetes: Plan, tmp_path: Path) -> N
         ("image: /shared/image", "image: Kubernetes starts from no file: '/shared/image'"),
     ],
 )
-def test_what_only_slurm_has(on_kubernetes: Plan, tmp_path: Path, line: str, message: str) -> None:
+def test_refuses_fields_of_slurm(on_kubernetes: Plan, tmp_path: Path, line: str, message: str) -> None:
     with pytest.raises(JobError) as caught:
         made(on_kubernetes, tmp_path, f"run: x\n{line}\n")
     assert message in str(caught.value)
 
 
 def test_an_array_is_a_jobset_for_each_task(on_kubernetes: Plan, tmp_path: Path) -> None:
-    """Each with its index and a name of its own; they share a Secret, a folder and its scripts."""
+    """Each task has its index and name; all share a Secret, a folder and the scripts."""
     found = manifests(on_kubernetes, tmp_path, FILE + "array: 0-2%3\n")
     assert [each["metadata"]["name"] for each in found] == ["train-u2001-0", "train-u2001-1", "train-u2001-2"]
     for task, each in enumerate(found):
@@ -206,7 +206,7 @@ def test_a_long_name_fits(on_kubernetes: Plan, tmp_path: Path) -> None:
 
 
 def test_everything_wrong_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each problem has its line, before any request or copy."""
+    """Each problem has its line, and precedes any request or copy."""
     (tmp_path / "cluster.yaml").write_text(STACK)
     plan = plan_of(load_file(tmp_path / "cluster.yaml"))
     monkeypatch.setattr(workdir, "SIZE_MAX_MIB", 1)

@@ -31,7 +31,7 @@ def test_a_recipe_can_be_submitted(file: Path) -> None:
 
 @pytest.mark.parametrize("file", RECIPES, ids=lambda file: file.parent.name)
 def test_a_recipe_is_a_jobset(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """By the command that prints it, of the same file: as JobSet publishes its objects, on two nodes of two."""
+    """The printed JobSet matches JobSet's schema, on two nodes of two."""
     words = ["submit", "-s", "local-k8s", str(file), "--user", "alice"]
     assert main([*words, "--dry-run", "--json"]) == exits.FINE
     printed = json.loads(capsys.readouterr().out)

@@ -1,4 +1,4 @@
-"""The batch script of a job: its settings, and what of the file a shell might take for its own."""
+"""The batch script of a job: its settings, and quoting of its texts."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_settings(plan: Plan, tmp_path: Path) -> None:
 
 
 def test_scripts_are_sound(plan: Plan, tmp_path: Path) -> None:
-    """A shell reads each of them, and a variable says what the file says."""
+    """A shell parses each of them, and variables have the values of the file."""
     _, found = made(plan, tmp_path, FILE)
     for text in found.values():
         subprocess.run(["bash", "-n"], input=text, text=True, check=True)
@@ -113,7 +113,7 @@ def test_an_image_by_pyxis(plan: Plan, tmp_path: Path, image: str, option: str) 
 
 
 def test_a_folder_as_an_image(plan: Plan, tmp_path: Path) -> None:
-    """Without pyxis the nodes enter the root in namespaces of the user."""
+    """Without pyxis, nodes enter the root folder in the user's namespaces."""
     _, found = made(plan, tmp_path, "image: /shared/images/a\nrun: b\n")
     assert "unshare --map-root-user" in found["node.sh"]
     assert "--container" not in found["batch.sh"]

@@ -1,4 +1,4 @@
-"""Rooms that are gone when their test is over."""
+"""Rooms that are removed after their test."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.machine_room.stamping import Stamp
 
 @pytest.fixture(scope="session")
 def image() -> room.NodeImage:
-    """The base system alone, in the user's own cache: made once for all tests, and for `make demo`."""
+    """The base system alone, in the user's own cache: created once for all tests, and for `make demo`."""
     row = catalog.releases()[catalog.newest_release()]
     spec = ImageSpec(row.suite, row.base_packages, (), runs_containers=False)
     return room.ensure_image(spec, lambda builder: None, "tests", print)

@@ -10,12 +10,12 @@ from pathlib import Path
 
 SUBORDINATE = 1_900_000_000
 NUMBERS = itertools.count(2_000_000_000 + 100 * os.getpid())
-"""Another one each time: the kernel counts a user's processes, and those that have just ended."""
+"""Another user id each time: the kernel counts a user's processes, including recently ended ones."""
 ROOT = Path(__file__).parents[2]
 
 
 def ordinary(home: Path, *read: Path) -> list[str]:
-    """The beginning of a command that an ordinary user runs, whose home is this new folder; who can read these, too."""
+    """Return a command prefix that runs as an ordinary user with this home; the user can read the given folders."""
     home.mkdir()
     if os.geteuid() != 0:
         return []
@@ -33,7 +33,7 @@ def ordinary(home: Path, *read: Path) -> list[str]:
 
 
 def _opened(paths: list[Path]) -> list[list[str]]:
-    """Let ordinary users enter these folders: one that only root may enter contains nothing else."""
+    """Let ordinary users enter these folders: a folder that only root may enter contains nothing else."""
     closed = {path: top for path in paths if (top := _closed(path))}
     kept = {path: f"/mnt/{number}" for number, path in enumerate(closed)}
     steps = [["mount", "-t", "tmpfs", "none", "/mnt"]]

@@ -73,7 +73,7 @@ class Stamp:
         return self.ensure_nodes(count, volumes=(), **rates)
 
     def drift(self, count: int, **rates: int) -> list[str]:
-        """All that is not as declared, in the room's own words."""
+        """Return all deviations from the declaration, in the room's own words."""
         declared, found = rails(count, **rates), {node.name: node for node in room.read_nodes(self.cluster)}
         wrong = [*room.room_drift(room.read_room(self.cluster), NETWORK, declared)]
         for node in nodes(count):

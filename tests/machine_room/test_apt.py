@@ -49,7 +49,7 @@ def test_sources_in_stanzas(etc: Path) -> None:
 
 
 def test_sources_in_lines(etc: Path) -> None:
-    """The older form; what is commented out or for sources only does not count."""
+    """The older one-line form; comments and source entries do not count."""
     (etc / "apt/sources.list").write_text(ONE_LINE)
     assert sources_of("trixie", etc) == (
         "deb [signed-by=/etc/own.asc] http://mirror.example/debian trixie main",
@@ -58,7 +58,7 @@ def test_sources_in_lines(etc: Path) -> None:
 
 
 def test_other_publishers_are_not_taken_for_debian(etc: Path) -> None:
-    """Some use Debian's suite names: a directory called debian wins over who comes first."""
+    """Some use Debian's suite names: a directory called `debian` wins over the order of entries."""
     (etc / "apt/sources.list.d/a.list").write_text("deb http://vendor.example/apt bookworm main\n")
     (etc / "apt/sources.list.d/b.list").write_text("deb http://mirror.example/debian bookworm main\n")
     (etc / "apt/sources.list.d/c.sources").write_text(DEB822.replace("Types:", "Enabled: no\nTypes:"))
@@ -71,7 +71,7 @@ def test_a_host_that_is_no_debian_is_told_so(etc: Path) -> None:
     with pytest.raises(RoomError) as refused:
         sources_of("trixie", etc)
     assert str(refused.value) == (
-        "node image: cannot find a Debian mirror: it is made from the mirror of this host's apt, and this host is "
+        "node image: cannot find a Debian mirror: it uses the mirrors of this host's apt, and this host is "
         "Fedora Linux 44\n  hint: run the local cloud on Debian 12 or newer"
     )
 

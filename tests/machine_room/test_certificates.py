@@ -25,7 +25,7 @@ def serials(folder: Path) -> dict[str, int]:
 
 
 def test_they_are_made_once(tmp_path: Path) -> None:
-    """One authority signs all of them."""
+    """The same authority signs all of them."""
     certificates.ensure(tmp_path, [SERVER, CLIENT])
     before = serials(tmp_path)
     certificates.ensure(tmp_path, [SERVER, CLIENT])

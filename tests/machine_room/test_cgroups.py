@@ -1,4 +1,4 @@
-"""Control groups of nodes that run pods: below our own, usable at once, and gone with the node."""
+"""Control groups of nodes that run pods: below the toolkit's own, usable at once, and removed with the node."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_a_node_gets_groups_that_processes_may_enter(tmp_path: Path) -> None:
 
 @root
 def test_clusters_do_not_share_groups(tmp_path: Path) -> None:
-    """Nodes are called alike in all of them, and clusters may be, too, where their rooms lie apart."""
+    """Node names repeat in all clusters, and cluster names may repeat in separate folders of rooms."""
     made = []
     try:
         for index, where in enumerate(("one", "two", "two")):

@@ -20,7 +20,7 @@ NO_PODS = Addresses("10.0.0.1", "10.1.0.0/16")
 
 @pytest.fixture
 def ensured(state: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., set[str]]:
-    """Return the daemons that run afterwards, from those that ran, and those that die at their start."""
+    """Return the running daemons, from those that ran before and those that die at their start."""
     assert state
     running: set[str] = set()
     dying: set[str] = set()
@@ -65,7 +65,7 @@ def test_one_that_nothing_waits_for_and_that_ends_at_once_is_told(ensured: Calla
         ensured(PODS, name)
     assert str(caught.value) == (
         f"cluster k: {name} has ended: Listen: listen tcp :53: bind: in use\n"
-        "  hint: run the same command again: what was done stays"
+        "  hint: run the same command again: it continues"
     )
 
 
@@ -79,7 +79,7 @@ def test_names_are_answered_as_long_as_nodes_run_pods(ensured: Callable[..., set
 def test_it_stays_itself_with_another_authority_and_another_door(
     ensured: Callable[..., set[str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Another one is made where nothing is left of what the first one knew."""
+    """A new identity is created only if nothing of the earlier one is left."""
 
     def found(port: int) -> ControlPlaneState:
         monkeypatch.setattr(daemons, "open_door", lambda *_: port)

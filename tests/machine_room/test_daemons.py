@@ -190,7 +190,7 @@ def _runs(room: Room, name: str) -> bool:
 
 
 def _connections(port: int) -> list[str]:
-    """Return the connections through a door that are not closed at both ends."""
+    """Return the connections through a port that are not closed at both ends."""
     lines = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
     ours = f":{port:04X}"
     over = ("06", "0A")  # TIME_WAIT, and the door itself

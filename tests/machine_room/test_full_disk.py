@@ -111,7 +111,7 @@ def test_a_disk_of_its_own_for_what_nodes_share_is_named(tmp_path: Path) -> None
     command = [*CONTAINED, sys.executable, "-c", SHARED]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, env=environment)
     assert done.returncode == 0, done.stdout + done.stderr
-    exports, again = tmp_path / "rooms/full/exports", "then run the same command again: what was done stays"
+    exports, again = tmp_path / "rooms/full/exports", "then run the same command again: it continues"
     assert done.stdout.splitlines() == [
         f"{exports}/shared: cannot make the directory: No space left on device",
         f"  hint: make room: {exports} has 1 MiB and 0 files left; {again}",

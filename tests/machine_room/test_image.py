@@ -1,4 +1,4 @@
-"""Node images: there whole or not at all, made once, named by what went into them."""
+"""Node images: complete or absent, created once, named by their content."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.cluster
 
 @pytest.fixture
 def spec() -> ImageSpec:
-    """The base system of the newest release, of which there is one in the cache by now, and no packages."""
+    """The base system of the newest release, which the cache contains, without packages."""
     row = catalog.releases()[catalog.newest_release()]
     return ImageSpec(row.suite, row.base_packages, (), runs_containers=False)
 
@@ -58,7 +58,7 @@ def _drafts(cache: Path) -> list[str]:
 
 
 def test_roles_become_a_layer(cache: Path, spec: ImageSpec) -> None:
-    """The builder is reached over ssh; what it became is the image, without its identity; the next time it is found."""
+    """The builder is reached over ssh; its disk becomes the image, without its identity. The next call finds it."""
     calls: list[str] = []
 
     def install(builder: room.Builder) -> None:
@@ -94,7 +94,7 @@ def test_a_failed_installation_leaves_no_image(cache: Path, spec: ImageSpec) -> 
 
 
 def test_a_killed_build_leaves_no_builder_and_no_image(cache: Path, spec: ImageSpec) -> None:
-    """The builder ends with the command that made it, and the next command starts afresh."""
+    """The builder ends with the command that started it, and the next command starts again."""
     program = (
         "import time; from stampworks.machine_room import ensure_image\n"
         "from stampworks.machine_room.specs import ImageSpec\n"
@@ -121,7 +121,7 @@ def test_a_killed_build_leaves_no_builder_and_no_image(cache: Path, spec: ImageS
     ],
 )
 def test_an_image_is_named_by_what_went_into_it(cache: Path, spec: ImageSpec, change: dict[str, Any]) -> None:
-    """Another suite, other packages: another image."""
+    """Another suite or other packages make another image."""
     other = dataclasses.replace(spec, **change)
     assert room.image_of(other, "content").digest != room.image_of(spec, "content").digest
 
@@ -148,7 +148,7 @@ print("image", image.layers[0], flush=True)
 
 
 def _build(spec: ImageSpec, cache: Path, *prefix: str) -> subprocess.Popen[str]:
-    """A build in a process of its own, with a cache of its own."""
+    """Run a build in a separate process with a separate cache."""
     command = [*prefix, sys.executable, "-c", BUILD.format(spec=spec)]
     environment = {**os.environ, "STAMPWORKS_CACHE": str(cache)}
     streams = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
@@ -168,7 +168,7 @@ def _traces(cache: Path) -> list[str]:
 
 
 def test_a_full_disk_is_named_and_nothing_stays(spec: ImageSpec, tmp_path: Path) -> None:
-    """The program's own words for it, which folder it is, and the room is given back."""
+    """The error has the program's message and names the folder; the space is freed."""
     cache = tmp_path / "cache"
     cache.mkdir()
     small = f'mount -t tmpfs -o size=40m none {cache} && "$@" || ls -A {cache}/images'

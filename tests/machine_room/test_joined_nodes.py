@@ -1,4 +1,4 @@
-"""Nodes that run pods: what keeps pods from those that are not proven."""
+"""Nodes that run pods: unproven nodes take no pods."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ TAINT = "stampworks/unproven"
 
 
 class Server:
-    """Knows two nodes, of which the second one is not proven."""
+    """A server that knows two nodes; the second one is not proven."""
 
     def __init__(self) -> None:
         self.asked: list[str] = []
@@ -35,8 +35,7 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Server:
 
 
 def test_restarted_nodes_take_no_pods(server: Server) -> None:
-    """A node that Kubernetes does not know says itself that it is not proven, when it joins; of one that has never
-    passed the roll goes by that."""
+    """A node unknown to Kubernetes joins with its own taint; a never-proven node keeps it through the roll."""
     joined.taint("c", ["gpu-001", "gpu-002", "gpu-003"], TAINT, "again")
     joined.taint("c", ["gpu-003"], TAINT, "again")
     assert server.asked == [f"taint node gpu-001 {TAINT}=again:NoSchedule"]

@@ -17,5 +17,5 @@ def test_a_server_that_says_nothing_is_not_waited_for(tmp_path: Path, monkeypatc
         kubectl.Kubectl("room k", tmp_path / "admin.conf").listed("cannot look at nodes", "nodes")
     assert str(caught.value) == (
         "room k: cannot look at nodes: its server does not answer within 0.1 s\n"
-        "  hint: run the same command again: what was done stays"
+        "  hint: run the same command again: it continues"
     )

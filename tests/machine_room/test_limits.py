@@ -102,7 +102,8 @@ def said(home: Path, verb: str, *prefix: str) -> str:
 
 @pytest.mark.parametrize("limit", [1, 2, 3, 4, 5])
 def test_an_ordinary_users_own_limit_is_named(tmp_path: Path, limit: int) -> None:
-    """Wherever it is met. A room that was started under it keeps it: how to be rid of that is said, too."""
+    """The limit is named wherever it is met. A running room keeps the limit: the message says how to change that,
+    too."""
     home = tmp_path / "home"
     user = ordinary(home)
     refused = said(home, "ensure", *user, "prlimit", f"--nproc={limit}:")
@@ -130,9 +131,9 @@ def left_of(home: Path) -> list[str]:
 
 @pytest.mark.parametrize("limit", [5, 8, 11])
 def test_a_limit_of_open_files_is_named(tmp_path: Path, limit: int) -> None:
-    """Root has it as well."""
+    """Root has such a limit as well."""
     refused = said(tmp_path, "ensure", "prlimit", f"--nofile={limit}:")
-    hint = rf"  hint: raise the limit \(ulimit -n says {limit}\) and run the same command again: what was done stays\n"
+    hint = rf"  hint: raise the limit \(ulimit -n says {limit}\) and run the same command again: it continues\n"
     assert re.fullmatch(rf"cluster limited: cannot .*: Too many open files\n{hint}", refused), refused
     assert said(tmp_path, "ensure") == "done\n"
     assert said(tmp_path, "remove") == "done\n"

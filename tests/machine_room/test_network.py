@@ -1,4 +1,4 @@
-"""The commands that turn the network there is into the one there should be."""
+"""Commands that turn the existing network into the declared one."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ BRIDGE = InterfaceState(up=True, master="", rate_mbps=0, addresses=())
 
 
 def test_names_fit_into_what_linux_allows() -> None:
-    """An interface name has 15 characters at most, however long a node's name or large a leaf's number."""
+    """Interface names have at most 15 characters, for any length of a node's name and any leaf number."""
     assert len(port("a-very-long-pool-name-0123", "rail7")) <= 15
     assert max(map(len, trunk_ends(7, "leaf1024"))) <= 15
 
@@ -35,14 +35,14 @@ def test_ports_of_different_interfaces_never_share_a_name() -> None:
 
 
 def test_a_trunk_is_known_by_its_name() -> None:
-    """The name of an interface tells which trunk it is; other interfaces are none."""
+    """An interface name identifies its trunk; other interfaces are no trunks."""
     assert trunk_of(trunk_ends(3, "leaf12")[0]) == (3, "leaf12")
     for name in (trunk_ends(3, "leaf12")[1], "r3-spine", "r3-leaf12", "mgmt", "lo", port("gpu-001", "rail0")):
         assert trunk_of(name) is None
 
 
 def test_one_leaf_needs_no_spine() -> None:
-    """A network from nothing: the management bridge and its address; leaves come with their nodes."""
+    """A network from scratch: the management bridge and its address; leaves are created with their nodes."""
     assert switches(NETWORK, rails(2), {}).ip == (
         "link add mgmt type bridge stp_state 0 mcast_snooping 0",
         "link set mgmt up",
@@ -86,7 +86,7 @@ def test_existing_parts_are_not_created_again() -> None:
 
 
 def test_undeclared_parts_are_removed() -> None:
-    """A trunk of a leaf that is gone, and an address of another network."""
+    """Undeclared parts are a trunk of a removed leaf, and an address of another network."""
     stale = InterfaceState(up=True, master="", rate_mbps=0, addresses=("10.99.0.1/24",))
     batch = switches(NETWORK, rails(2), {"mgmt": stale, "r0-leaf2-up": BRIDGE, "r0-leaf2-dn": BRIDGE})
     assert "addr del 10.99.0.1/24 dev mgmt" in batch.ip

@@ -1,4 +1,4 @@
-"""Message to a user whose machine forbids rooms: the setting, and the command that changes it."""
+"""Message for users whose machine forbids namespaces: the setting, and the command that changes it."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ except RoomError as error:
 
 @pytest.fixture
 def alice(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An ordinary user on a machine where all programs are there."""
+    """An ordinary user on a machine with all programs."""
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     monkeypatch.setattr(os, "getuid", lambda: 1000)
     monkeypatch.setattr(pwd, "getpwuid", lambda _: SimpleNamespace(pw_name="alice"))
@@ -185,7 +185,7 @@ def test_a_kernel_that_refuses_says_so_for_real(tmp_path: Path, prefix: list[str
 @pytest.mark.cluster
 @pytest.mark.parametrize("verb", ["image", "plan"])
 def test_a_user_without_subordinate_ids_reads_so_for_real(tmp_path: Path, verb: str) -> None:
-    """The first command of `make demo` says so and leaves nothing; `plan` works without them."""
+    """The first command of `make demo` reports it and leaves nothing; `plan` works without them."""
     environment = {
         **os.environ,
         "STAMPWORKS_CACHE": str(tmp_path / "cache"),
@@ -201,7 +201,7 @@ def test_a_user_without_subordinate_ids_reads_so_for_real(tmp_path: Path, verb: 
         return
     assert done.returncode == 4, done.stderr
     assert re.search(
-        r"^node image: cannot make namespaces, in which it is made: .*\n"
+        r"^node image: cannot create the namespaces for it: .*\n"
         r"  hint: nobody has no subordinate ids in /etc/subuid; "
         r"as root: usermod --add-subuids \d+-\d+ nobody$",
         done.stderr,

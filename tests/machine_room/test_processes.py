@@ -37,7 +37,7 @@ def sleeper() -> Iterator[subprocess.Popen[bytes]]:
 
 
 def test_a_process_is_known_by_number_and_start(sleeper: subprocess.Popen[bytes]) -> None:
-    """The same number with another start is another process: neither alive nor to be killed."""
+    """The same number with another start time is another process: it counts as dead, and is not killed."""
     process = identify(sleeper.pid)
     assert process is not None
     assert process.alive
@@ -58,7 +58,7 @@ def test_a_zombie_is_dead(sleeper: subprocess.Popen[bytes]) -> None:
 
 
 def test_remaining_threads_are_awaited() -> None:
-    """A program of many threads looks dead when its first one is, and holds its port until the last one is."""
+    """A multi-threaded program looks dead when its first thread is, and holds its port until the last thread ends."""
     with subprocess.Popen([sys.executable, "-c", HEADLESS], stdout=subprocess.PIPE, text=True) as headless:
         assert headless.stdout
         port = int(headless.stdout.readline())
@@ -87,7 +87,7 @@ def test_invalid_instances_have_no_process(text: str) -> None:
     assert from_instance(text) is None
 
 
-def test_nobody_has_a_number_that_is_free() -> None:
+def test_free_pid_has_no_identity() -> None:
     """A free number has no identity."""
     assert identify(2**22 + 1) is None
 
@@ -106,7 +106,7 @@ def test_a_file_has_the_mode_asked_for(tmp_path: Path) -> None:
 
 
 def test_a_lock_keeps_others_out_even_when_its_file_is_removed(tmp_path: Path) -> None:
-    """Threads take turns; a holder that removes the file does not let two in afterwards."""
+    """Threads take turns. A holder that removes the file does not admit two others."""
     lock, inside, most = tmp_path / "lock", 0, 0
 
     def work() -> None:
@@ -143,7 +143,7 @@ def test_a_lock_that_does_not_come_free_says_who_to_ask(tmp_path: Path) -> None:
 
 
 def test_a_lock_ends_with_its_holder(tmp_path: Path) -> None:
-    """However that ends."""
+    """This holds for any end of the holder."""
     program = (
         "import sys, time; from pathlib import Path; from stampworks.machine_room.files import locked\n"
         "with locked(Path(sys.argv[1]), 'there', 5): print('locked', flush=True); time.sleep(60)"
@@ -179,7 +179,7 @@ def test_a_command_that_hangs_is_ended() -> None:
 
 
 def test_a_missing_program_comes_with_the_command_that_brings_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Debian's package, in the one command that installs it."""
+    """The error names Debian's package and the command that installs it."""
     monkeypatch.setattr(commands, "ENVIRONMENT", {"PATH": "/nowhere"})
     with pytest.raises(RoomError) as missing:
         run(["mmdebstrap"], "node image", "cannot install Debian", timeout=60)
@@ -203,7 +203,7 @@ def test_a_watched_command_is_heard_line_by_line() -> None:
 
 @pytest.mark.cluster
 def test_a_watched_command_ends_with_its_caller(tmp_path: Path) -> None:
-    """Killed like any process can be, the caller leaves nothing running: not even what its command left behind."""
+    """A killed caller leaves no process, not even one that its command left."""
     mark = f"60.{time.monotonic_ns()}"
     program = (
         "import sys; from stampworks.machine_room.commands import watch\n"

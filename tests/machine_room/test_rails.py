@@ -1,4 +1,4 @@
-"""Rails and trunks of a room on this machine: what they carry, and what is seen and repaired."""
+"""Rails and trunks of a room on this machine: traffic, detection of faults, and repair."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ TRANSFERS = 4
 
 
 def _transfer_mbps(stamp: Stamp, sender: str, receiver: str, rail: int, mib: int) -> float:
-    """Mb/s of one TCP connection between two nodes over a rail."""
+    """Return the Mb/s of a TCP connection between two nodes over a rail."""
     address = stamp.state(receiver).rail_addresses[rail]
     enter = ["nsenter", f"--target={stamp.state(receiver).pid}", "--net", "--", sys.executable, "-c", TRANSFER]
     with subprocess.Popen([*enter, "receive", address], stdout=subprocess.PIPE, text=True) as process:
@@ -96,7 +96,7 @@ def test_a_rail_that_was_tampered_with_is_seen_and_repaired(stamp: Stamp, fault:
 
 
 def test_a_trunk_that_is_gone_is_seen_and_repaired(stamp: Stamp) -> None:
-    """Trunks belong to the room; losing one says which, and the nodes stay."""
+    """Trunks belong to the room: a missing one is named, and the nodes stay."""
     stamp.ensure_room(4)
     subprocess.run([*room.reach(stamp.cluster), "ip", "link", "del", "r1-leaf2-up"], check=True, timeout=60)
     declared = "rail1, trunk of leaf2: no trunk, not 400 Mb/s"

@@ -1,4 +1,4 @@
-"""Remedies by the words of the kernel or of a program."""
+"""Remedies by the error text of the kernel or of a program."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from stampworks.machine_room.remedies import remedy
         (
             "write error: Disk quota exceeded",
             "remove files of this user's or ask for a larger quota (quota -s says how much it is), "
-            "then run the same command again: what was done stays",
+            "then run the same command again: it continues",
         ),
         (
             "rm: cannot remove '/a': Device or resource busy",
             "something is mounted there (findmnt shows what): unmount it, "
-            "then run the same command again: what was done stays",
+            "then run the same command again: it continues",
         ),
         ("mount overlay on /a: No such device", "the kernel may lack it; as root: modprobe overlay"),
         ("RTNETLINK answers: Device or resource busy", ""),
@@ -38,7 +38,7 @@ def test_words_and_what_helps(why: str, hint: str) -> None:
 
 @pytest.mark.parametrize("words", ["is not valid yet (invalid for another 2h)", "is expired (invalid since 2h)"])
 def test_a_clock_that_may_be_wrong_is_told(words: str) -> None:
-    """apt believes no index from the future, and none that is too old: the day tells whose fault that is."""
+    """apt refuses an index from the future, and one that is too old: the date shows which clock is wrong."""
     hint = r"this machine's clock says \d{4}-\d\d-\d\d \d\d:\d\d UTC: set it if that is wrong, then run the same .*"
     assert re.fullmatch(hint, remedy(f"E: Release file for mirror {words}.", "/usr/bin"))
 
@@ -53,7 +53,7 @@ def test_a_full_disk_is_told_in_bytes_and_in_files(
     found = SimpleNamespace(f_bavail=3, f_frsize=1 << 20, f_files=files_total, f_favail=7)
     monkeypatch.setattr(os, "statvfs", lambda path: found)
     assert remedy("No space left on device", "", place=tmp_path / "not/there") == (
-        f"make room: {tmp_path} has {left} left; then run the same command again: what was done stays"
+        f"make room: {tmp_path} has {left} left; then run the same command again: it continues"
     )
 
 

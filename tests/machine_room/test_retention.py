@@ -1,4 +1,4 @@
-"""Old images leave the cache, and none that some node lies on."""
+"""Old images leave the cache, except those that a node uses."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.machine_room.stamping import group
 
 @pytest.fixture
 def images(tmp_path: Path) -> Path:
-    """More images than are kept, each on a base and packages of its own; the first one was asked for last."""
+    """More images than are kept, each with its own base and packages; the first one was used last."""
     folder = tmp_path / "images"
     for number in range(retention.KEPT + 3):
         names = [f"base-{number:02}", f"packages-{number:02}"]
@@ -46,7 +46,7 @@ def test_last_used_images_stay_with_their_layers(images: Path) -> None:
 
 
 def test_last_used_images_stay_after_a_clock_change(images: Path) -> None:
-    """A new image would be the first to go, if the others were asked for in what is the future now."""
+    """After the clock went back, the others seem to be used in the future, and a new image would be the oldest."""
     for number in range(retention.KEPT):
         os.utime(images / f"node-{number:02}", (5_000_000_000 + number,) * 2)
     retention.touch(images / "node-10")

@@ -1,4 +1,4 @@
-"""Rooms and nodes on this machine: what they promise to be, and to leave behind."""
+"""Rooms and nodes on this machine: their properties, and their traces after deletion."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ pytestmark = pytest.mark.cluster
 
 
 class Host:
-    """Traces that a room could leave on the host, at one moment."""
+    """Traces that a room could leave on the host."""
 
     def __init__(self, marks: tuple[str, ...]) -> None:
         self.addresses = _output("ip", "-brief", "address")
@@ -79,7 +79,7 @@ def _all_spaces() -> set[str]:
 
 
 def _ssh(stamp: Stamp, member: Member, *command: str, host_key: str = "") -> subprocess.CompletedProcess[str]:
-    """Logs in as the toolkit does: with the room's key, to a host whose key is known beforehand."""
+    """Log in as the toolkit does: with the room's key, to a host with a known key."""
     roster = members(stamp.cluster, "")
     known = Path(roster.identity_file).with_name("known")
     known.write_text(f"{member.address} {host_key or member.host_key}\n")
@@ -91,7 +91,7 @@ def _ssh(stamp: Stamp, member: Member, *command: str, host_key: str = "") -> sub
 
 
 def test_a_room_leaves_the_host_as_it_was(stamp: Stamp, state: Path) -> None:
-    """Processes, namespaces, mounts, addresses and files: none of them shows what was there a moment ago."""
+    """Processes, namespaces, mounts, addresses and files are those of before."""
     marks = (str(state), stamp.cluster)
     before, spaces_before = Host(marks), _all_spaces()
     instances = stamp.up(2)
@@ -185,7 +185,7 @@ def test_a_frozen_node_is_seen_and_power_cycled(stamp: Stamp) -> None:
 
 
 def test_the_end_of_the_outer_process_is_the_end_of_everything(stamp: Stamp) -> None:
-    """Killing one process ends all nodes; ensure brings them back with their disks and the shared directories."""
+    """Killing a single process ends all nodes; `ensure` restores them with their disks and shared directories."""
     instances = stamp.up(2)
     stamp.ensure_folder("exports", "shared")
     stamp.run("gpu-001", "sh", "-c", "echo kept | tee /root/file >/exports/shared/file")
@@ -207,7 +207,7 @@ def test_the_end_of_the_outer_process_is_the_end_of_everything(stamp: Stamp) -> 
 
 
 def test_growing_and_shrinking_leaves_the_other_nodes_alone(stamp: Stamp) -> None:
-    """Nodes come, with the leaf and the trunks they need, and go with their disks."""
+    """Nodes are created with their leaf and trunks, and deleted with their disks."""
     instances = stamp.up(2)
     assert stamp.up(3).items() > instances.items()
     assert stamp.drift(3) == []
@@ -234,7 +234,7 @@ def test_a_door_opens_again_with_the_room(stamp: Stamp) -> None:
 
 
 def test_a_room_has_one_owner(stamp: Stamp) -> None:
-    """Another stack with a cluster of the same name neither gets in nor takes it away."""
+    """Another stack with the same cluster name can neither use nor delete the room."""
     stamp.up(1)
     other = dataclasses.replace(stamp, claim="stack other of project test")
     with pytest.raises(room.RoomError) as refused:
@@ -257,7 +257,7 @@ def test_a_room_has_one_owner(stamp: Stamp) -> None:
 
 
 def test_a_volume_outlives_its_node(stamp: Stamp) -> None:
-    """A new disk finds what the old one had on its volume; a node without its volume is not whole."""
+    """A new disk finds the content of the volume; a node without its volume is incomplete."""
     state = (VolumeSpec("state", "/var/lib/state"),)
     volume = stamp.ensure_folder("volumes", "gpu-001-state")
     stamp.ensure_room(1)
@@ -265,7 +265,7 @@ def test_a_volume_outlives_its_node(stamp: Stamp) -> None:
     stamp.run("gpu-001", "sh", "-c", "echo kept >/var/lib/state/file; touch /root/mine")
     assert (volume / "file").read_text() == "kept\n"
     stamp.run("gpu-001", "umount", "/var/lib/state")
-    assert stamp.drift(1) == ["gpu-001: the node has lost what is mounted on /var/lib/state"]
+    assert stamp.drift(1) == ["gpu-001: the node has lost the mount on /var/lib/state"]
     stamp.ensure_nodes(1, volumes=state)
     assert stamp.run("gpu-001", "cat", "/var/lib/state/file", "/root/mine") == "kept\n"
     stamp.image = room.NodeImage("another", stamp.image.layers, stamp.image.packages)
@@ -334,13 +334,13 @@ def test_a_link_on_a_node_leads_nowhere_on_this_host(
         wait_for(lambda: not stamp.state("gpu-001").alive, 10)
     subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", tmp_path / "new"], check=True, timeout=30)
     stamp.private_key, stamp.public_key = (tmp_path / "new").read_text(), (tmp_path / "new.pub").read_text()
-    with contextlib.suppress(room.RoomError):  # a node that runs may refuse; it loses by that alone
+    with contextlib.suppress(room.RoomError):  # a running node may refuse; only it is affected
         stamp.up(1)
     assert list((tmp_path / "victim").iterdir()) == []
 
 
 def test_a_node_of_another_image_runs_on_until_it_is_its_turn(stamp: Stamp) -> None:
-    """A disk was made for one image: it is outdated, said so, left alone, and renewed when asked to."""
+    """A disk belongs to an image: an outdated disk is reported, left alone, and renewed on request."""
     instances = stamp.up(2)
     stamp.run("gpu-001", "touch", "/root/mine")
     stamp.image = room.NodeImage("another", stamp.image.layers, stamp.image.packages)
@@ -382,7 +382,7 @@ def test_a_node_can_be_given_up(stamp: Stamp) -> None:
 
 
 def test_shared_directories_appear_in_running_nodes(stamp: Stamp) -> None:
-    """A share made after a node booted is there at once, and what one node writes another reads."""
+    """A directory shared after a node's boot appears at once, and all nodes see the same files."""
     stamp.up(2)
     path = stamp.ensure_folder("exports", "shared")
     assert room.read_folder(stamp.cluster, "exports", "shared") == path
@@ -419,7 +419,7 @@ def test_two_rooms_use_the_same_addresses(new_stamp: Callable[[], Stamp]) -> Non
 
 
 def test_processes_that_ensure_at_once_do_not_collide(stamp: Stamp, tmp_path: Path) -> None:
-    """Three processes that want the same nodes get the same ones, each started once."""
+    """Three processes that ensure the same nodes get the same ones, each started once."""
     stamp.ensure_room(3)
     program = tmp_path / "ensure.py"
     wanted = f"{stamp.cluster!r}, {group(3)!r}, {rails(3)!r}, {stamp.image!r}, str"
@@ -438,7 +438,7 @@ def test_processes_that_ensure_at_once_do_not_collide(stamp: Stamp, tmp_path: Pa
 
 
 def test_a_starter_that_dies_leaves_no_room_and_no_node_behind(stamp: Stamp) -> None:
-    """A command killed at any moment leaves a room that the next one can finish."""
+    """After a kill at any moment, the next command can finish the room."""
     stamp.ensure_room(4)
     program = (
         "import sys; sys.path[:0] = []; from stampworks.machine_room import *; "

@@ -1,4 +1,4 @@
-"""Nodes that do not exist: the server's objects, compared with the declared ones."""
+"""Simulated nodes: the server's objects, compared with the declared ones."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ CAPACITY = {"cpu": "1000", "memory": "2048Mi", "nvidia.com/gpu": "8"}
 
 
 class Server:
-    """Knows one node, which has so much."""
+    """A server with a single node of this capacity."""
 
     def __init__(self, capacity: Mapping[str, str], ready: str, *taints: str) -> None:
         self._status = {"capacity": capacity, "conditions": [{"type": "Ready", "status": ready}]}
@@ -44,11 +44,11 @@ def test_an_amount_is_the_same_however_the_server_writes_it(
     "said", [{"memory": "2G"}, {"memory": "2048"}, {"memory": "2Ti"}, {"nvidia.com/gpu": "8k"}, {"cpu": "none of ours"}]
 )
 def test_another_amount_is_another_machine(said: Mapping[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
-    assert drift(monkeypatch, {**CAPACITY, **said}) == [("gpu-001", "without what its machine has")]
+    assert drift(monkeypatch, {**CAPACITY, **said}) == [("gpu-001", "without the resources of its machine")]
 
 
 def test_missing_parts_are_drift(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert drift(monkeypatch, {"cpu": "1k", "memory": "2Gi"}) == [("gpu-001", "without what its machine has")]
+    assert drift(monkeypatch, {"cpu": "1k", "memory": "2Gi"}) == [("gpu-001", "without the resources of its machine")]
 
 
 def test_it_is_ready_when_pods_may_be_there(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -72,6 +72,6 @@ def test_it_is_ready_when_pods_may_be_there(monkeypatch: pytest.MonkeyPatch) -> 
 def test_leaving_nodes_are_known_before(
     labels: Mapping[str, Any], capacity: Mapping[str, str], leave: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Their jobs are ended first."""
+    """Their jobs are ended before."""
     monkeypatch.setattr(control_plane, "kubectl", lambda _: Server(CAPACITY, "True"))
     assert nodes.leaving("c", nodes.SimulatedPool("gpu", labels, capacity)) == leave

@@ -1,4 +1,4 @@
-"""The files of a room: what is written is read again, and what cannot be read is no disk."""
+"""The files of a room: written files are read back, and an unreadable one means no disk."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def test_a_network_is_read_as_it_was_written(network: NetworkSpec) -> None:
 
 
 def test_a_commission_is_read_as_it_was_written(tmp_path: Path) -> None:
-    """Equal to the one that the same declaration makes again: else every node would get a new disk."""
+    """The commission equals that of the same declaration: otherwise every node would get a new disk."""
     disk, alike = NodeDisk(tmp_path), group(1, (VolumeSpec("state", "/var/lib/state"),))
     wanted = disks.commission(alike.nodes[0], alike, NodeImage("node-1", (), ""))
     disk.commission_file.write_text(commission_text(wanted))
@@ -31,7 +31,7 @@ def test_a_commission_is_read_as_it_was_written(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("lacks", PARTS)
 def test_a_commission_that_lacks_a_part_is_none(tmp_path: Path, lacks: str) -> None:
-    """The node gets a new disk, instead of an error at each look."""
+    """The node gets a new disk, and looks do not fail."""
     disk, alike = NodeDisk(tmp_path), group(1)
     written = json.loads(commission_text(disks.commission(alike.nodes[0], alike, NodeImage("node-1", (), ""))))
     disk.commission_file.write_text(json.dumps({name: part for name, part in written.items() if name != lacks}))

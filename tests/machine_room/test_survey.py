@@ -1,4 +1,4 @@
-"""Survey of the room's interfaces, compared with `ip` and `tc`, and the work that it takes."""
+"""Survey of the room's interfaces, compared with `ip` and `tc`, and its cost."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ echo "]"
 
 
 def test_it_sees_what_ip_and_tc_see() -> None:
-    """Rates of any size, up only with the other end up, masters, addresses with their prefix."""
+    """The survey has any rates, links that are up if both ends are, masters, and addresses with their prefix."""
     own = ["unshare", "--user", "--map-root-user", "--net", "--mount", "sh", "-euc", SCENE]
     done = subprocess.run([*own, sys.executable, str(hands.SURVEY)], capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr
@@ -64,7 +64,7 @@ def _as_found(links: list[dict[str, Any]], disciplines: list[dict[str, Any]]) ->
 
 
 def test_more_nodes_take_no_more_processes(stamp: Stamp) -> None:
-    """A preview looks at every node: each process a node would be felt with a hundred of them."""
+    """A preview looks at every node: a process for each node would be slow with a hundred nodes."""
 
     def started() -> int:
         return int(subprocess.run([*inside, "cat", "/proc/loadavg"], capture_output=True, text=True).stdout.split()[-1])

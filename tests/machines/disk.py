@@ -1,6 +1,6 @@
-"""The disk of an image as Debian publishes it for clouds: its own kernel, boot loader, systemd and cloud-init.
+"""The disk of an image like those that Debian publishes for clouds: kernel, boot loader, systemd and cloud-init.
 
-It is made from the packages of the suite, for nobody publishes a disk where packages are; nothing of ours is on it.
+It is built from packages of the suite, and contains nothing of the toolkit.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ PUBLISHED = (
 """Programs of Debian's configuration `ec2`, as far as a machine needs them to boot and roles expect them."""
 SIZE_MIB, LOADER_MIB, ALIGNED_MIB = 8192, 16, 1
 CONSOLE = "console=tty0 console=ttyS0,115200"
-"""The second one is what a cloud shows."""
+"""The second serial console is the one that a cloud shows."""
 LOADER = "usr/lib/grub/x86_64-efi/monolithic/grubx64.efi"
 FIND = "search --no-floppy --fs-uuid --set=root {of}\n"
 MENU = FIND + "linux /boot/{kernel} root=UUID={of} ro {console}\ninitrd /boot/{initrd}\nboot\n"
@@ -29,7 +29,8 @@ MENU = FIND + "linux /boot/{kernel} root=UUID={of} ro {console}\ninitrd /boot/{i
 
 
 def publish(folder: Path, suite: str, brought: Sequence[str], files: Mapping[str, str]) -> Path:
-    """Makes the disk, with packages on it that an emulated processor would take minutes to unpack, and some files."""
+    """Build the disk, with preinstalled packages that an emulated processor would take minutes to unpack, and some
+    files."""
     tree, disk, of = folder / "tree", folder / "disk", str(uuid.uuid4())
     apt.make_tree(tree, suite, apt.sources_of(suite), [*PUBLISHED, *brought], print)
     for own in (*tree.glob("etc/ssh/ssh_host_*"), tree / "etc/hostname", tree / "etc/resolv.conf"):

@@ -1,6 +1,6 @@
-"""Machines of which every instruction is emulated: firmware, a bus, disks and a kernel of their own.
+"""Fully emulated machines with firmware, a bus, disks and a kernel.
 
-They are some ten times slower than this machine, and need nothing of it that any process has not.
+They are about ten times slower than this machine, and need no privileges.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ FIRMWARE = Path("/usr/share/OVMF")
 CORES, MEMORY_MIB = 2, 2048
 LIMIT_S = 900
 INSIDE = "QEMU NVMe Ctrl"
-"""Name of a disk inside the machine: others are attached another way, and have names of their own."""
+"""Name of the disk inside the machine. Other disks are attached differently, and have other names."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class Emulated:
     """Command that enters the room's network."""
     mac: str
     disks: Sequence[Disk]
-    """Disks; the first one boots."""
+    """Disks of the machine; it boots from the first."""
     devices: tuple[str, ...] = ()
     """Additional devices."""
     process: subprocess.Popen[bytes] | None = field(default=None, init=False)

@@ -1,4 +1,4 @@
-"""Stands in for Packer, of which it knows the one template that there is: what that has done on a builder, in order."""
+"""A stand-in for Packer that knows a single template: it records the steps on a builder in order."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LIMIT_S = 3000
 
 
 def provision(told: Mapping[str, Any], reach: Sequence[str], address: str, key: Path, folder: Path) -> str:
-    """Does what the template says to the machine at an address, and gives what was said."""
+    """Run the template's steps on the machine at an address, and return the output."""
     ansible, shell = (step for one in json.loads(TEMPLATE.read_text())["build"]["provisioner"] for step in one.items())
     assert (ansible[0], shell[0]) == ("ansible", "shell")
     said = _play(ansible[1], told, reach, address, key, folder)

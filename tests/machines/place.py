@@ -45,7 +45,7 @@ class Place:
         return f"Types: deb\nTrusted: yes\nSuites: ./\nURIs: http://{self.gateway}:{PACKAGES_PORT}\n"
 
     def boot(self, name: str, instance: str, address: str, disks: Sequence[Disk], *devices: str) -> Emulated:
-        """The machine that an instance is; it goes with the place."""
+        """Boot the machine of an instance, which ends with the test's network."""
         self.instances[address] = instance
         self.tunnels()
         made = Emulated(name, self.folder, self.reach, metadata.mac_of(address), disks, devices)

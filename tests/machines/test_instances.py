@@ -1,7 +1,7 @@
-"""Instances of AWS, for real but for AWS: emulated machines with firmware, kernel and cloud-init of Debian.
+"""Instances of AWS as emulated machines with firmware, kernel and cloud-init of Debian; only AWS itself is simulated.
 
-An image is made on one by what Packer's template says, and others boot it with what we tell them, are known by their
-consoles, and become a cluster by the playbooks, or by themselves when a job wants them.
+An image is built on one by Packer's template, and others boot it with real user data. They are identified by their
+consoles, and join the cluster by the playbooks, or by themselves for a job.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ FILES = {
 """Files on the published disk: the user of AWS's Debian images, and consoles in place of accelerators."""
 OPENED = f"for i in $(seq 0 {ACCELERATORS - 1}); do (exec 3</dev/nvidia$i) 2>/dev/null && printf $i; done; echo"
 DIRECT = ("-device", "intel-iommu", "-device", "pcie-root-port,id=switch,chassis=1", "-device", "e1000e,bus=switch")
-"""Devices that a machine in one's own rack has, and no hypervisor shows: an IOMMU, and a switch before a NIC."""
+"""Devices of physical machines that hypervisors do not show: an IOMMU, and a switch before a NIC."""
 DIRECTLY = "/usr/local/libexec/stampworks/pci-direct --look; cat /sys/kernel/iommu_groups/*/type | sort -u"
 TOLD = "/etc/default/grub.d/61-stampworks-pci.cfg"
 AGAIN = "Node unexpectedly rebooted"
@@ -70,7 +70,7 @@ WAIT_S = 600
 
 
 def plan_of_machines(name: str) -> Plan:
-    """Return a plan of machines as large as emulated ones; workers have disks inside, and no hypervisor."""
+    """Return a plan of machines as large as emulated ones; workers have local disks and no hypervisor."""
     made = plan_on_aws(name, count=2, count_min=1)
     groups = [replace(each, machine=emulated_machine(each.machine)) for each in made.groups]
     scratch = Scratch(SCRATCH, emulated.INSIDE, DISKS)
@@ -98,7 +98,7 @@ def accelerated(group: Group) -> Machine:
 
 @dataclass
 class Instances:
-    """A head and a node that always runs, and one that is there when a job wants it."""
+    """A head, a permanent node, and an elastic node."""
 
     plan: Plan
     place: Place
@@ -239,7 +239,7 @@ def as_alice(instances: Instances, command: str) -> str:
 
 
 def failed(instances: Instances) -> list[str]:
-    """Services that are not as they should be, on any node."""
+    """Return unexpected services on any node."""
     return [each for node in instances.machines for each in instances.shell(node, FAILED).splitlines()]
 
 
@@ -261,7 +261,7 @@ def test_they_become_a_cluster(instances: Instances) -> None:
 
 
 def test_disks_are_found_by_what_they_call_themselves(instances: Instances) -> None:
-    """Disks inside are one array, and the head's own is where its scheduler keeps its state."""
+    """Local disks form an array, and the head's own disk contains the scheduler's state."""
     array = "cd /sys/block/md*/md; cat level raid_disks"
     assert instances.shell("gpu-001", f"findmnt --noheadings --output=FSTYPE {SCRATCH}; {array}").split() == [
         *("ext4", "raid0", f"{DISKS}")
@@ -272,7 +272,7 @@ def test_disks_are_found_by_what_they_call_themselves(instances: Instances) -> N
 
 
 def test_users_get_nothing_from_the_metadata_service(instances: Instances) -> None:
-    """Nor their jobs, where programs of the system do."""
+    """Their jobs get nothing either; programs of the system do."""
     asks = f"python3 -c 'import socket; socket.create_connection((\"{METADATA}\", 80), timeout=20)' 2>&1 | tail -n 1"
     assert instances.shell("gpu-001", asks) == ""
     assert "PermissionError" in instances.shell("gpu-001", f"runuser -u alice -- {asks}")
@@ -280,7 +280,7 @@ def test_users_get_nothing_from_the_metadata_service(instances: Instances) -> No
 
 
 def test_a_notice_of_aws_drains_a_node(instances: Instances) -> None:
-    """Systemd runs the watch, as root, whom the metadata service still answers."""
+    """systemd runs the watch as root, whom the metadata service still answers."""
     notice = {"action": "terminate", "time": "2026-12-01T11:30:00Z"}
     instances.place.notices[instances.addresses["gpu-001"]] = {"spot/instance-action": notice}
     held = "sinfo --noheader --nodes=gpu-001 --partition=main --format='%T %E'"
@@ -291,7 +291,7 @@ def test_a_notice_of_aws_drains_a_node(instances: Instances) -> None:
 
 
 def test_a_node_starts_with_its_job(instances: Instances, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The head starts a machine, which configures itself with what its template tells it, is looked at, and runs it."""
+    """The head starts a machine, which configures itself from its template, is checked, and runs the job."""
     plan, aws = instances.plan, instances.place.aws
     address = instances.addresses[ELASTIC]
     monkeypatch.setattr(
@@ -322,7 +322,7 @@ def of_elastic(aws: Simulated) -> list[dict[str, Any]]:
 
 
 def named(aws: Simulated) -> str:
-    """The instance that the head has started, as soon as it says which node that is."""
+    """Return the instance that the head has started, as soon as its node is known."""
     wait_for(lambda: of_elastic(aws), WAIT_S)
     return str(of_elastic(aws)[0]["InstanceId"])
 
@@ -357,7 +357,7 @@ def to_node(instances: Instances, command: str) -> list[str]:
     return instances.shell("head", f"{ssh} 2>&1; echo rc $?").splitlines()
 
 
-def test_who_logs_in_is_in_the_job(instances: Instances) -> None:
+def test_login_joins_the_job(instances: Instances) -> None:
     """The login opens the job's devices, is one of its processes, and ends with it; without a job it is refused."""
     denied = "Access denied by pam_slurm_adopt: you have no active jobs on this node"
     assert denied in (said := to_node(instances, "true"))
@@ -394,7 +394,7 @@ def test_a_head_that_lost_power_comes_back_by_itself(instances: Instances) -> No
 
 
 def test_a_node_that_lost_power_waits_for_an_up(instances: Instances) -> None:
-    """The node keeps its data, but the cause is unknown: Slurm says so, and a run of the playbook resumes it."""
+    """The node keeps its data, but the cause is unknown: Slurm drains it, and a run of the playbook resumes it."""
     boot_again(instances, "gpu-001")
     wait_for(lambda: as_alice(instances, "sinfo --noheader --nodes=gpu-001 --format=%E -p main") == AGAIN, WAIT_S)
     assert failed(instances) == []
@@ -404,7 +404,7 @@ def test_a_node_that_lost_power_waits_for_an_up(instances: Instances) -> None:
     assert instances.play(telling_slurm(instances)).changed == 0, instances.said
 
 
-def test_what_was_inside_a_machine_is_gone_after_a_stop(instances: Instances) -> None:
+def test_stop_empties_local_disks(instances: Instances) -> None:
     """The node boots without the array, and its own disk stays empty; the next run creates the file system again. A
     node that an `up` holds takes jobs again, too."""
     held = written(DrainReason("stampworks", "", "a new disk"))

@@ -111,7 +111,7 @@ def test_any_hostlist(text: str) -> None:
     ids=["product", "large-product", "long-number", "many", "open", "open-ranges", "deep", "zeros"],
 )
 def test_hostlists_that_would_never_end(text: str) -> None:
-    """A list that means billions of names, or nests without end, costs about what its length costs."""
+    """A list of billions of names, or with endless nesting, takes time in proportion to its length."""
     began = time.process_time()
     with contextlib.suppress(UnknownError):
         slurm.expand(text)
@@ -138,7 +138,7 @@ def test_any_gres(text: str) -> None:
 
 @pytest.mark.parametrize("text", ["(" * 1_000_000, "gpu:" + "9" * 5000, "gpu:h100:" + "9" * 5000])
 def test_gres_that_would_never_end(text: str) -> None:
-    """Such values are unknown, and are found to be so at once."""
+    """Such values are unknown, and are rejected at once."""
     assert slurm.gpus(text) in (None, 0)
 
 
@@ -160,7 +160,7 @@ WHOLE = [
 
 
 def places(value: Any) -> Iterator[tuple[Any, Any]]:
-    """All parts of it, each as what it is in and where."""
+    """Return all parts of an object, each with its parent and key."""
     for key in value if isinstance(value, dict) else range(len(value)) if isinstance(value, list) else ():
         yield value, key
         yield from places(value[key])
@@ -168,7 +168,7 @@ def places(value: Any) -> Iterator[tuple[Any, Any]]:
 
 @st.composite
 def spoilt(draw: st.DrawFn) -> Any:
-    """Some parts are taken out, others are anything."""
+    """Remove some parts of an object, and replace others with any value."""
     made = {"items": copy.deepcopy(WHOLE)}
     for _ in range(draw(st.integers(1, 4))):
         there = list(places(made))
@@ -219,7 +219,7 @@ def test_any_answer_of_kubectl(answer: str) -> None:
 
 
 def test_whole_objects_are_read() -> None:
-    """Correct objects are believed, so that the test of damaged ones means something."""
+    """Correct objects are read, so that the test of damaged ones is meaningful."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(KubernetesApi, "said", lambda *_, **__: json.dumps({"items": WHOLE}))
         found = kubernetes_status.status(PLANS[0])

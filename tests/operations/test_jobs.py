@@ -1,4 +1,4 @@
-"""Runs on a stand-in for a cluster: what is sent to Slurm, and what is refused before."""
+"""Runs on a stand-in for a cluster: requests to Slurm, and refusals before them."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ echo "$*" >> "$HERE/scancel"
 
 @pytest.fixture
 def plan(cluster: StandIn, tmp_path: Path) -> Plan:
-    """Two nodes of one rank, and a shared directory that is a folder here."""
+    """A plan of two single-rank nodes and a shared directory on this machine."""
     for name, text in (("runuser", RUNUSER), ("sbatch", SBATCH), ("scancel", SCANCEL)):
         cluster.program(name, text)
     shared = tmp_path / "shared"
@@ -97,7 +97,7 @@ def test_as_a_user(cluster: StandIn, plan: Plan) -> None:
 
 
 def test_the_same_again_goes_on(cluster: StandIn, plan: Plan) -> None:
-    """The number of nodes may be another one."""
+    """A run continues, also with another number of nodes."""
     submitted(cluster, plan, "steps=20")
     assert submitted(cluster, plan, "steps=20", nodes=1).resumes
 
@@ -139,7 +139,7 @@ def test_a_notice_that_leaves_no_time_to_train(
 
 
 def test_something_else_of_the_same_name(cluster: StandIn, plan: Plan) -> None:
-    """Refused, with what differs, and nothing is overwritten."""
+    """The run is refused with the differences, and nothing is overwritten."""
     submitted(cluster, plan, "steps=20")
     before = (folder(plan) / "options.json").read_text()
     with pytest.raises(UsedError) as caught:
@@ -148,13 +148,13 @@ def test_something_else_of_the_same_name(cluster: StandIn, plan: Plan) -> None:
         "run demo exists with other options:\n"
         "  steps: 20 before, 30 now\n"
         "  model.width: 128 before, 64 now\n"
-        "  hint: take another name, or give the same options, and the run goes on"
+        "  hint: take another name, or give the same options, and the run continues"
     )
     assert (folder(plan) / "options.json").read_text() == before
 
 
 def test_a_run_at_work_is_left_alone(cluster: StandIn, plan: Plan) -> None:
-    """This includes a run that waits."""
+    """This includes a waiting run."""
     cluster.jobs([queued("demo", "PENDING", "Resources")])
     with pytest.raises(UsedError) as caught:
         submitted(cluster, plan)
@@ -261,7 +261,7 @@ def test_nodes_that_take_no_jobs(cluster: StandIn, plan: Plan) -> None:
 
 
 def test_validation(cluster: StandIn, plan: Plan) -> None:
-    """All programs, or those that options are given for; each leaves its results in the run's folder."""
+    """All programs run, or only those with options; each writes its results into the run's folder."""
     settings = ("matmul.seconds=1", "limits={}")
     run = jobs.prepare(plan, cluster.roster, RunRequest("validation", "look", settings=settings))
     assert run.wanted.program == (
@@ -284,8 +284,8 @@ def ended(plan: Plan, name: str, event: Any = None, code: str = "") -> None:
         (folder(plan, name) / "exit").write_text(code)
 
 
-def test_what_became_of_runs(cluster: StandIn, plan: Plan) -> None:
-    """A run's own word counts first, then Slurm's, then its exit code; otherwise the state is unknown."""
+def test_states_of_runs(cluster: StandIn, plan: Plan) -> None:
+    """A run's own record counts first, then Slurm's state, then the exit code; otherwise the state is unknown."""
     ended(plan, "well", {"what": "end", "why": "finished"})
     ended(plan, "moved", {"what": "end", "why": "preempted", "text": "its time limit was reached"})
     ended(plan, "broken", {"what": "end", "why": "failed", "text": "out of memory"})
@@ -366,7 +366,7 @@ class OfTeams:
 
 
 def test_runs_of_two_teams_with_one_name(cluster: StandIn, plan: Plan, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Neither stands for the other, and an ambiguous name is refused."""
+    """The runs are kept apart, and an ambiguous name is refused."""
     ended(plan, "demo", {"what": "end", "why": "preempted", "text": "cancelled"})
     scheduler = OfTeams(research="running", product="running")
     monkeypatch.setattr(jobs, "of_cluster", lambda *_: scheduler)
@@ -386,7 +386,7 @@ def test_runs_of_two_teams_with_one_name(cluster: StandIn, plan: Plan, monkeypat
     assert scheduler.cancelled == ["product/demo"]
 
 
-def test_what_a_folder_says_is_of_nobody_where_two_teams_have_its_name(
+def test_folder_counts_only_for_a_run_of_unique_name(
     cluster: StandIn, plan: Plan, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Runs of two teams with the same name are shown as Kubernetes knows them; a single run also as its folder does."""

@@ -1,4 +1,4 @@
-"""Connections of users to clusters of clouds, as far as they can be shown without an account."""
+"""Connections of users to clusters of clouds, as far as they work without an account."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_a_user_who_is_not_declared() -> None:
 
 
 def test_a_user_of_eks_comes_with_her_role(monkeypatch: pytest.MonkeyPatch) -> None:
-    """AWS says who asks, each time: there is no secret in it."""
+    """AWS identifies the user at each request: the file contains no secret."""
 
     class Api:
         status = "ACTIVE"

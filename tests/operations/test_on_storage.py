@@ -1,4 +1,4 @@
-"""Secrets of jobs on shared storage: they go when Slurm says that the job has left the queue, and not before."""
+"""Secrets of jobs on shared storage: they are removed when Slurm has no such job, and not before."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ esac
 
 @pytest.fixture
 def answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The file with what squeue says."""
+    """Write the file with the output of squeue."""
     (tmp_path / "squeue").write_text(SQUEUE)
     (tmp_path / "squeue").chmod(0o755)
     monkeypatch.setenv("HERE", str(tmp_path))
@@ -48,7 +48,7 @@ def secrets(tmp_path: Path) -> Path:
     ("said", "stays"), [("PENDING", True), ("RUNNING", True), ("silent", True), ("gone", False), ("", False)]
 )
 def test_a_sweep(answer: Path, secrets: Path, said: str, stays: bool) -> None:
-    """A controller that does not answer says nothing about a job."""
+    """A silent controller says nothing about a job."""
     answer.write_text(said)
     on_storage.sweep(secrets.parents[1])
     assert secrets.exists() == stays
@@ -123,7 +123,7 @@ def test_two_at_once(tmp_path: Path) -> None:
 
 
 def test_many_at_once(tmp_path: Path) -> None:
-    """Processes that all begin with the same look: one of them wins."""
+    """A single one of the processes that start with the same look wins."""
     program = Path(on_storage.__file__).read_text()
     command = [sys.executable, "-I", "-c", program, "place", str(tmp_path / "job.alice"), str(tmp_path / ".objects")]
     text = json.dumps({**GIVEN, "turn": ""})
@@ -137,7 +137,7 @@ def test_many_at_once(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("how", ["failed", "broken off"])
 def test_a_submission_that_came_to_nothing(how: str, tmp_path: Path) -> None:
-    """The next one need not wait: at once where it said so, and after a while where it was killed."""
+    """The next submission does not wait: at once after a reported failure, and after a while if it was killed."""
     folder, objects = tmp_path / "job.alice", tmp_path / ".objects"
     on_storage.place(folder, objects, {**GIVEN, "turn": ""})
     if how == "failed":

@@ -1,4 +1,4 @@
-"""Proving nodes through Slurm: who is measured, who is held back, and that nothing is left behind."""
+"""Proofs of nodes through Slurm: measured nodes, held nodes, and no remains."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def test_nodes_are_reserved_while_they_are_measured(cluster: StandIn, said: Any)
     assert lines[3:] == ["scontrol delete reservationname=stampworks-proof"]
 
 
-def test_who_failed_takes_no_jobs(cluster: StandIn, said: Any) -> None:
+def test_failed_node_is_drained(cluster: StandIn, said: Any) -> None:
     """The drain's reason is the finding, marked as the proof's."""
     missing = [{"node": "gpu-002", "rail": "", "what": "/shared is not mounted"}]
     said({**WELL, "limits": answer("limits", [value("memory", 1e9, "gpu-001")], missing)})
@@ -136,14 +136,14 @@ def test_as_many_may_fail_as_were_declared(cluster: StandIn, said: Any) -> None:
     assert len(cluster.updates) == 1
 
 
-def test_who_passes_again_takes_jobs_again(cluster: StandIn, said: Any) -> None:
+def test_passed_node_is_resumed(cluster: StandIn, said: Any) -> None:
     """This includes nodes that the last proof held."""
     cluster.nodes(node("gpu-001"), node("gpu-002", "IDLE", "DRAIN", reason="proof: /shared is not mounted"))
     assert verdicts(prove(cluster)) == {"gpu-001": "pass", "gpu-002": "pass"}
     assert cluster.updates == ["update nodename=gpu-002 state=resume"]
 
 
-def test_who_is_held_back_by_a_proof(cluster: StandIn) -> None:
+def test_held_back_nodes(cluster: StandIn) -> None:
     """Free nodes and nodes held for another reason are left out. Without an answer of Slurm no node counts as free."""
     cluster.nodes(
         node("gpu-001", "IDLE", reason="proof: memlock is small"),
@@ -157,7 +157,7 @@ def test_who_is_held_back_by_a_proof(cluster: StandIn) -> None:
 
 
 def test_jobs_are_left_alone(cluster: StandIn, said: Any) -> None:
-    """A node that works is not measured, and nothing is known of it but what was known before."""
+    """A busy node is not measured, and keeps its earlier result."""
     cluster.jobs([job(12, "alice", "gpu-002")])
     certificate = prove(cluster)
     assert verdicts(certificate) == {"gpu-001": "pass", "gpu-002": "unknown"}
@@ -169,7 +169,7 @@ def test_jobs_are_left_alone(cluster: StandIn, said: Any) -> None:
 
 
 def test_an_old_proof_says_nothing_of_other_terms(cluster: StandIn, said: Any) -> None:
-    """A node that works while release or programs change is not proven by what it was."""
+    """A busy node is not proven by an earlier proof of another release or other programs."""
     earlier = prove(cluster, programs="p")
     cluster.jobs([job(12, "alice", "gpu-002")])
     assert verdicts(prove(cluster, earlier=earlier, programs="q"))["gpu-002"] == "unknown"
@@ -183,14 +183,14 @@ def test_a_job_that_was_faster_is_left_alone(cluster: StandIn, said: Any) -> Non
     assert "srun --reservation=stampworks-proof --nodelist=gpu-001" in log(cluster)
 
 
-def test_who_waits_for_a_node_that_is_held_back_is_not_faster(cluster: StandIn, said: Any) -> None:
+def test_waiting_job_does_not_delay_the_proof(cluster: StandIn, said: Any) -> None:
     """The job would wait for the proof, and the proof for the job."""
     cluster.nodes(node("gpu-001"), node("gpu-002", "IDLE", "DRAIN", reason="proof: /shared is not mounted"))
     cluster.jobs([], [job(12, "alice", "gpu-002")])
     assert verdicts(prove(cluster)) == {"gpu-001": "pass", "gpu-002": "pass"}
 
 
-def test_who_was_held_stays_held_when_it_breaks_off(cluster: StandIn, said: Any) -> None:
+def test_interrupted_proof_restores_the_drain(cluster: StandIn, said: Any) -> None:
     """The old reason is restored before any other job can start."""
     cluster.nodes(node("gpu-001"), node("gpu-002", "IDLE", "DRAIN", reason="proof: /shared is not mounted"))
 
@@ -255,7 +255,7 @@ def test_a_node_that_answers_nothing_is_unknown(cluster: StandIn, said: Any) -> 
 
 
 def test_programs_that_do_not_start_are_unknown(cluster: StandIn, said: Any) -> None:
-    """Slurm's words say why."""
+    """The reason is Slurm's message."""
     cluster.program("srun", "#!/bin/sh\necho 'srun: error: Unable to allocate resources' >&2\nexit 1\n")
     certificate = prove(cluster)
     assert certificate.verdict == "unknown"
@@ -274,8 +274,8 @@ def renewed(roster: Roster, name: str) -> Roster:
     return dataclasses.replace(roster, members=tuple(members))
 
 
-def test_what_did_not_change_needs_no_new_proof(cluster: StandIn, said: Any) -> None:
-    """A node that is another machine does; all do when the programs or what is declared changed."""
+def test_unchanged_nodes_need_no_proof(cluster: StandIn, said: Any) -> None:
+    """A replaced machine needs a proof. After a change of programs or declaration all nodes need one."""
     earlier = prove(cluster, programs="p")
     everybody = ["gpu-001", "gpu-002"]
     assert to_prove(SUBJECT, cluster.roster, earlier, "quick", "p") == []
@@ -287,7 +287,7 @@ def test_what_did_not_change_needs_no_new_proof(cluster: StandIn, said: Any) -> 
     assert to_prove(slower, cluster.roster, earlier, "quick", "p") == everybody
 
 
-def test_nobody_to_prove_is_nobody_measured(cluster: StandIn, said: Any) -> None:
+def test_shrunken_cluster_is_not_measured(cluster: StandIn, said: Any) -> None:
     """Keep the measurements of the remaining nodes when a cluster shrinks."""
     earlier = prove(cluster)
     (cluster.folder / "slurm").unlink()
@@ -300,7 +300,7 @@ def test_nobody_to_prove_is_nobody_measured(cluster: StandIn, said: Any) -> None
 
 
 def test_a_node_is_measured_with_others(cluster: StandIn, said: Any) -> None:
-    """Free ones beside it, for its rails have two ends; what is found of those counts as well."""
+    """Free nodes are measured with it, because rails have two ends; their results count as well."""
     earlier = prove(cluster)
     missing = [{"node": "gpu-001", "rail": "", "what": "/shared is not mounted"}]
     said({**WELL, "limits": answer("limits", [value("memory", 1e9, "gpu-002")], missing)})
@@ -312,7 +312,7 @@ def test_a_node_is_measured_with_others(cluster: StandIn, said: Any) -> None:
 
 
 def test_pools_without_a_queue_in_common_are_measured_apart(cluster: StandIn, said: Any) -> None:
-    """A job can have nodes of one queue only; who is in none is not proven."""
+    """A job can use nodes of a single queue. Nodes without a queue are not proven."""
     names = ("gpu-001", "cpu-001")
     pools = [{"name": name, "machine": "sim-h100", "count": 1} for name in ("gpu", "cpu")]
     for queues, asked in (
@@ -332,7 +332,7 @@ def test_pools_without_a_queue_in_common_are_measured_apart(cluster: StandIn, sa
 
 
 def test_a_proof_waits_for_another_one(cluster: StandIn, said: Any) -> None:
-    """The proof names the other one, does not touch its nodes, and continues when it ends."""
+    """The message names the other proof. The proof does not touch its nodes, and continues when it ends."""
     held = cluster.folder / "reservation"
     held.write_text("alice@laptop since 2026-11-21T23:00:00Z (process 7 begun 9 in another.1)")
     told: list[str] = []
@@ -363,8 +363,8 @@ def test_a_proof_that_does_not_end_is_named(cluster: StandIn, said: Any, monkeyp
     assert cluster.updates == []
 
 
-def test_what_a_killed_proof_has_left_is_taken_away(cluster: StandIn, said: Any) -> None:
-    """Its process has ended, or its number belongs to another one."""
+def test_remains_of_a_killed_proof_are_removed(cluster: StandIn, said: Any) -> None:
+    """Its process has ended, or the pid belongs to another process."""
     held = cluster.folder / "reservation"
     gone = holder.ourselves().replace(" begun ", " begun 1")
     held.write_text(gone)
@@ -389,7 +389,7 @@ def test_a_long_measurement_extends_the_lease(cluster: StandIn, said: Any) -> No
     """The lease is extended by the maximum duration."""
     lease = reservation.take(cluster.roster, ["gpu-001"])
     assert lease
-    assert reservation.take(cluster.roster, ["gpu-001"]) is None  # Slurm makes it once
+    assert reservation.take(cluster.roster, ["gpu-001"]) is None  # Slurm creates it once
     lease.extend(30)
     assert not [line for line in log(cluster) if "endtime" in line]
     lease.extend(600)

@@ -48,7 +48,7 @@ def test_the_newest_come_first(shared: Shared, cluster: StandIn) -> None:
     assert records(shared.plan, cluster.roster, ["run-0"]) == (Found("run-0", "record 0"),)
 
 
-def test_what_nobody_should_read_is_not_read(shared: Shared, cluster: StandIn, tmp_path: Path) -> None:
+def test_unsafe_files_are_not_read(shared: Shared, cluster: StandIn, tmp_path: Path) -> None:
     """A link out of the folder, a pipe without a writer, and an endless file."""
     (tmp_path / "secret").write_text("secret")
     (shared.run("link", None, 0) / "record.json").symlink_to(tmp_path / "secret")
@@ -67,7 +67,7 @@ def test_what_nobody_should_read_is_not_read(shared: Shared, cluster: StandIn, t
 
 
 def test_a_run_may_have_no_record_yet(shared: Shared, cluster: StandIn) -> None:
-    """A missing record is reported where it was asked for; an unknown name is an error with its neighbours."""
+    """A missing record is reported at its request; an unknown name is an error with similar names."""
     shared.run("begun", None, 0)
     shared.run("demo", "{}", 0)
     assert records(shared.plan, cluster.roster) == (Found("demo", "{}"),)

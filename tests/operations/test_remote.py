@@ -1,4 +1,4 @@
-"""Ways of commands to a node: the hosts that ssh trusts, the words of the remote shell, and errors of silent nodes."""
+"""Commands on a node: the hosts that ssh trusts, quoting for the remote shell, and errors of silent nodes."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_any_arguments_arrive(cluster: StandIn, words: list[str]) -> None:
 
 
 def test_the_command_is_stable(cluster: StandIn) -> None:
-    """The ssh command reaches through the roster's prefix, trusts only the roster's key and takes no user settings."""
+    """The ssh command uses the roster's prefix, trusts only the roster's key and ignores user settings."""
     command = remote.ssh_command(
         dataclasses.replace(cluster.roster, reach=("nsenter", "-n")), "gpu-001", ["echo", "a b"]
     )
@@ -85,13 +85,13 @@ def test_ssh_itself_accepts_the_command(cluster: StandIn) -> None:
 
 
 def test_an_identity_file_may_hold_a_percent_sign(cluster: StandIn) -> None:
-    """ssh expands % in file names; ours is meant literally."""
+    """ssh expands % in file names; the toolkit's path is literal."""
     roster = dataclasses.replace(cluster.roster, identity_file="/tmp/100%/id")
     assert "/tmp/100%%/id" in remote.ssh_command(roster, "head")
 
 
 def test_without_a_command_it_logs_in(cluster: StandIn) -> None:
-    """Without words after the address, ssh opens a shell."""
+    """Without a command, ssh opens a shell."""
     assert remote.ssh_command(cluster.roster, "head")[-1] == "10.77.0.2"
 
 
@@ -103,7 +103,7 @@ def test_without_a_command_it_logs_in(cluster: StandIn) -> None:
     ],
 )
 def test_an_unknown_node_is_told_its_neighbours(cluster: StandIn, asked: str, hint: str) -> None:
-    """A node that is not there is an error that offers the names most like it."""
+    """The error for an unknown node offers similar names."""
     with pytest.raises(InputError) as caught:
         remote.ssh_command(cluster.roster, asked)
     assert str(caught.value) == f"no node is called {asked!r} in cluster local\n  hint: {hint}"
@@ -152,7 +152,7 @@ def test_a_node_that_refuses_is_named(cluster: StandIn) -> None:
 def test_a_way_to_a_node_that_fails_is_named(
     cluster: StandIn, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, program: str, said: str
 ) -> None:
-    """The real ssh ends with words of its own, which name no cause."""
+    """The real ssh reports the failure without its cause."""
     tunnel = tmp_path / "tunnel"
     tunnel.write_text(f"#!/bin/sh\n{program}\n")
     tunnel.chmod(0o755)

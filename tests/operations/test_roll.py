@@ -1,4 +1,4 @@
-"""A roll: whose turn it is, what comes before what, and what is said when it stops."""
+"""A roll: the order of nodes and steps, and messages when it stops."""
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ def the_plan(count: int = 8, level: str = "quick", **more: Any) -> Plan:
     return planning.plan(load_value(declared, "test"))
 
 
-# -- whose turn it is
+# -- order
 
 
 def test_a_wave_is_of_one_leaf() -> None:
-    """However many may be out at once: what goes wrong does so in one place."""
+    """A wave stays on a leaf, whatever the limit is, so that a failure affects a single place."""
     plan = the_plan(roll={"max_unavailable_percent": 100})
     assert next_wave(plan, NAMES, (), ()) == NAMES[:4]
     assert next_wave(plan, NAMES[3:], (), ()) == [NAMES[3]]
@@ -69,17 +69,17 @@ def test_nodes_that_nobody_misses_come_first() -> None:
 
 
 def test_one_node_may_always_be_out() -> None:
-    """A pool of one could otherwise never be renewed."""
+    """A pool of a single node could otherwise never be renewed."""
     assert dict(the_plan(1).roll.unavailable_max) == {"gpu": 1}
     assert dict(the_plan(6).roll.unavailable_max) == {"gpu": 1}
     assert dict(the_plan(8).roll.unavailable_max) == {"gpu": 2}
 
 
-# -- how it goes
+# -- progress
 
 
 class Cloud:
-    """Stands in for a cloud's module `renewal`: knows who is outdated, and notes in which order what is done."""
+    """A stand-in for a cloud's module `renewal`: it knows outdated nodes, and records the order of actions."""
 
     class Failure(Exception):  # noqa: N818  (as clouds call theirs)
         """Errors of such a module."""
@@ -102,19 +102,21 @@ class Cloud:
 
 
 class World:
-    """A cluster of two nodes whose cloud, playbook and proof are the test's."""
+    """A cluster of two nodes with a cloud, playbook and proof of the test."""
 
     def __init__(self, cluster: StandIn, monkeypatch: pytest.MonkeyPatch) -> None:
         self.cluster, self.happened = cluster, list[str]()
         self.cloud = Cloud({"gpu-001": "old", "gpu-002": "old"}, self.happened)
         self.joins: list[Callable[[], None]] = []
-        """Actions at each look whether all nodes are there."""
+        """Actions at each check whether all nodes exist."""
         self.verdicts: dict[str, NodeVerdict] = {}
         self.kept: list[Certificate] = []
         self.without: list[list[str]] = []
         self.repaired = set[str]()
-        """Nodes that are proven without having been made anew."""
-        module = importlib.import_module("stampworks.operations.roll")  # the function of this name hides it
+        """Nodes that are proven without a renewal."""
+        module = importlib.import_module(
+            "stampworks.operations.roll"
+        )  # the package exports a function of the same name
         monkeypatch.setattr(module, "renewal", lambda _: self.cloud)
         monkeypatch.setattr(module, "members", lambda *_: cluster.roster)
         monkeypatch.setattr(module, "qualify", self.qualify)
@@ -156,7 +158,7 @@ class World:
         self.happened.append(f"play {','.join(hosts)}")
 
     def roll(self, plan: Plan, earlier: Certificate | None = None) -> dict[str, str]:
-        """Returns what was measured, by node."""
+        """Run a roll and return the verdicts by node."""
         roll(Order(plan, "content", "programs", "fingerprint"), earlier, print, self.play, self.kept.append)
         return {each.name: each.verdict for each in self.kept[-1].nodes} if self.kept else {}
 
@@ -191,7 +193,7 @@ def test_each_wave_is_proven_before_the_next(world: World) -> None:
 
 
 def test_everybody_sees_why_a_node_is_made_anew(world: World) -> None:
-    """The reason given to `stampworks roll` stands in Slurm until the node has passed."""
+    """Slurm shows the reason given to `stampworks roll` until the node has passed."""
     world.cloud.late = {"gpu-001": 'alice says: fan "1" is loud' + " and louder" * 30}
     world.roll(the_plan(2))
     renewed, unproven = world.cluster.updates
@@ -215,7 +217,7 @@ def test_the_head_is_made_anew_before_all_others(world: World) -> None:
 
 
 def test_login_nodes_come_one_by_one_before_those_with_jobs(world: World) -> None:
-    """Slurm has none of them to drain, and people can go to another one."""
+    """Slurm does not drain login nodes, and users can go to another one."""
     world.cluster.roster = with_logins(world.cluster.roster)
     world.cloud.late |= {"login-001": "old", "login-002": "old"}
     world.roll(the_plan(2, scheduler={"login_nodes": 2}))
@@ -269,7 +271,7 @@ def test_as_many_may_fail_as_declared(world: World) -> None:
 
 
 def test_the_next_roll_proves_first_who_failed(world: World) -> None:
-    """It already has its new disk; only the others are renewed."""
+    """The failed node already has its new disk; only the others are renewed."""
     world.cloud.late = {"gpu-002": "old"}
     world.cluster.nodes(node("gpu-001", "IDLE", "DRAIN", reason="proof: rail1 is slow"), node("gpu-002"))
     earlier = dataclasses.replace(EMPTY, nodes=(verdict("gpu-001", "fail", "rail1 is slow"),))
@@ -281,7 +283,7 @@ def test_the_next_roll_proves_first_who_failed(world: World) -> None:
 
 @pytest.mark.parametrize("reason", ["stampworks: gets a new disk", "proof: not proven yet"])
 def test_one_that_was_killed_is_gone_on_with(world: World, reason: str) -> None:
-    """Slurm knows who was on its way."""
+    """Slurm's drain reasons identify the nodes of the killed roll."""
     world.cloud.late = {}
     world.cluster.nodes(node("gpu-001", "IDLE", "DRAIN", reason=reason), node("gpu-002"))
     world.roll(the_plan(2))
@@ -295,7 +297,7 @@ def test_one_that_was_killed_is_gone_on_with(world: World, reason: str) -> None:
         "cloud: spot instance: terminate at noon",
     ],
 )
-def test_what_others_hold_is_not_its_own(world: World, reason: str) -> None:
+def test_roll_leaves_nodes_held_by_others(world: World, reason: str) -> None:
     """A person's, the health check's, or that of a proof which no roll asked for."""
     world.cloud.late = {}
     world.cluster.nodes(node("gpu-001", "IDLE", "DRAIN", reason=reason), node("gpu-002"))
@@ -305,15 +307,15 @@ def test_what_others_hold_is_not_its_own(world: World, reason: str) -> None:
 
 @pytest.mark.parametrize("level", ["none", "quick"])
 @pytest.mark.parametrize("reason", ["health: disk full", "Kill task failed"])
-def test_what_was_wrong_with_the_old_disk_is_over(world: World, reason: str, level: str) -> None:
-    """With the new disk the node takes jobs again, whoever held it for the old one."""
+def test_new_disk_ends_a_drain(world: World, reason: str, level: str) -> None:
+    """With the new disk the node takes jobs again, whatever held it before."""
     world.cluster.nodes(node("gpu-001", "IDLE", "DRAIN", reason=reason), node("gpu-002"))
     world.roll(the_plan(2, level))
     assert [each["state"] for each in world.nodes()] == [["IDLE"], ["IDLE"]]
 
 
 def test_a_machine_that_its_cloud_ends_stays_held(world: World) -> None:
-    """A new disk does not change that: it gets one, and takes no jobs."""
+    """The node gets a new disk, and still takes no jobs."""
     reason = "cloud: scheduled event: system-reboot at noon"
     world.cluster.nodes(node("gpu-001", "IDLE", "DRAIN", reason=reason), node("gpu-002"))
     del world.cloud.late["gpu-002"]
@@ -323,8 +325,8 @@ def test_a_machine_that_its_cloud_ends_stays_held(world: World) -> None:
     assert (world.nodes()[0]["state"], world.nodes()[0]["reason"]) == (["IDLE", "DRAIN"], reason)
 
 
-def test_what_a_proof_has_found_is_no_matter_of_disks(world: World) -> None:
-    """A slow rail is slow with a new disk, too: the proof that comes after the roll is the one to take it back."""
+def test_new_disk_does_not_clear_a_failed_proof(world: World) -> None:
+    """A slow rail stays slow with a new disk: only the proof after the roll returns the node."""
     world.cluster.nodes(node("gpu-001", "IDLE", "DRAIN", reason="proof: rail1 is slow"), node("gpu-002"))
     del world.cloud.late["gpu-002"]
     world.roll(the_plan(2), PASSED)
@@ -335,14 +337,14 @@ def test_what_a_proof_has_found_is_no_matter_of_disks(world: World) -> None:
 
 @pytest.mark.parametrize("reason", ["stampworks: gets a new disk", "proof: not proven yet"])
 def test_the_wave_in_which_it_was_killed_comes_first(world: World, reason: str) -> None:
-    """The roll itself drained its nodes, even those that still have jobs."""
+    """The roll itself drained its nodes, including busy ones."""
     world.cluster.nodes(node("gpu-001"), node("gpu-002", "MIXED", "DRAIN", reason=reason))
     world.cluster.jobs([job(7, "alice", "gpu-002")], [job(7, "alice", "gpu-002")], [])
     world.roll(the_plan(2))
     assert [line for line in world.happened if "renew" in line] == ["renew gpu-002", "renew gpu-001"]
 
 
-def test_what_was_proven_is_kept_whatever_comes_after(world: World) -> None:
+def test_certificates_survive_later_failures(world: World) -> None:
     """Certificates survive failures and later rolls, while their terms stay the same."""
     world.cloud.late = {"gpu-001": "old"}
     world.roll(the_plan(2))
@@ -365,13 +367,13 @@ def test_a_playbook_that_fails_says_how_far_the_roll_has_come(world: World) -> N
         world.roll(the_plan(2))
     assert "the roll has stopped: site.yml failed on 1 host" in str(caught.value)
     assert "renewed: gpu-001" in str(caught.value)
-    assert "run pulumi up, which goes on" in str(caught.value)
+    assert "run pulumi up, which continues" in str(caught.value)
     assert world.nodes()[1]["reason"] == f"{written(UNPROVEN)}: old"
     assert [each.name for each in world.kept[-1].nodes] == ["gpu-001"]
 
 
 def test_a_pool_that_is_taken_out_lets_its_jobs_end(world: World) -> None:
-    """Its nodes are no longer in the inventory, and the head's new configuration waits for their jobs."""
+    """Its nodes are no longer in the inventory; the head's new configuration waits for their jobs."""
     gone = dataclasses.replace(world.cluster.roster.members[2], group="old")
     world.cluster.roster = dataclasses.replace(world.cluster.roster, members=(*world.cluster.roster.members[:2], gone))
     seen: list[list[str]] = []
@@ -401,7 +403,7 @@ def test_all_have_to_be_there_before_anything_is_done(world: World) -> None:
 
 
 @pytest.mark.parametrize("late", ["head", "gpu-002"])
-def test_who_comes_late_is_waited_for(world: World, late: str) -> None:
+def test_roll_waits_for_late_nodes(world: World, late: str) -> None:
     """A head that the same `up` has replaced, or a pool that grows: the scheduler may not even be there to be asked."""
     whole, world.cluster.roster = world.cluster.roster, world.cluster.without(late)
     world.cloud.late = {"gpu-001": "old"}
@@ -410,8 +412,8 @@ def test_who_comes_late_is_waited_for(world: World, late: str) -> None:
     assert world.happened[:2] == ["play head", "renew gpu-001"]
 
 
-def test_who_was_there_and_dies_in_the_meantime_stops_it(world: World) -> None:
-    """However late it dies."""
+def test_death_of_a_node_stops_the_roll(world: World) -> None:
+    """This holds at any time of the roll."""
     world.cloud.late = {"gpu-001": "old"}
     world.joins = [lambda: setattr(world.cluster, "roster", world.cluster.without("gpu-002"))]
     with pytest.raises(RollStoppedError, match="gpu: 1 of 2 members after"):
@@ -437,7 +439,7 @@ def test_a_node_that_never_came_back_is_made_anew_first(world: World) -> None:
 
 
 def test_a_cloud_that_cannot_make_one_anew_stops_it(world: World) -> None:
-    """The error lists the finished and untouched nodes, and how to go back; the started node is neither."""
+    """The error lists finished and untouched nodes, and the way back; the node in work is neither."""
 
     def fail(_plan: Plan, _content: str, names: Collection[str], _progress: Any) -> None:
         if "gpu-002" in names:
@@ -489,7 +491,7 @@ HELD = ["proof: rail1 is slow", "health: rail1 has no carrier", "stampworks: lea
 
 @pytest.mark.parametrize("reason", HELD)
 def test_a_node_that_was_repaired_is_proven_before_it_counts(world: World, reason: str) -> None:
-    """The proof of an `up` comes after the roll, which would stop at what the same `up` has repaired."""
+    """The proof of an `up` follows the roll, which would stop at a problem that the same `up` has repaired."""
     world.cloud.late, world.repaired = {"gpu-002": "old"}, {"gpu-001"}
     world.cluster.nodes(node("gpu-001", "IDLE", "DRAIN", reason=reason), node("gpu-002"))
     assert world.roll(the_plan(2)) == {"gpu-002": "pass"}
@@ -502,7 +504,7 @@ def test_a_node_that_was_repaired_is_proven_before_it_counts(world: World, reaso
 
 @pytest.mark.parametrize("level", ["none", "quick"])
 def test_a_node_that_was_started_again_is_proven_before_it_counts(world: World, level: str) -> None:
-    """Slurm gives it back by itself never. Without a proof it takes jobs again at once."""
+    """Slurm never returns it by itself. Without a proof it takes jobs again at once."""
     world.cloud.late, world.repaired = {"gpu-002": "old"}, {"gpu-001"}
     world.cluster.nodes(node("gpu-001", "DOWN", reason="Node unexpectedly rebooted"), node("gpu-002"))
     world.roll(the_plan(2, level))
@@ -511,7 +513,7 @@ def test_a_node_that_was_started_again_is_proven_before_it_counts(world: World, 
 
 
 def test_a_node_that_is_still_bad_stops_it(world: World) -> None:
-    """It is proven once, and the hint names what works for it."""
+    """It is proven once; the hint names a remedy."""
     world.cloud.late, world.repaired = {"gpu-002": "old"}, {"gpu-001"}
     world.verdicts["gpu-001"] = verdict("gpu-001", "fail", "rail1 is slow")
     world.cluster.nodes(node("gpu-001", "IDLE", "DRAIN", reason="proof: rail1 is slow"), node("gpu-002"))
@@ -533,7 +535,7 @@ def test_nodes_that_join_at_the_same_time_count_for_nothing(world: World) -> Non
     world.cluster.nodes(node("gpu-001"), node("gpu-002"))
 
     def play(_roster: Roster, hosts: Collection[str]) -> None:
-        if "head" in hosts:  # Slurm hears of them with the head's new configuration
+        if "head" in hosts:  # Slurm learns of them with the head's new configuration
             new = [node(name, "UNKNOWN", "DRAIN", "NOT_RESPONDING", reason=written(UNPROVEN)) for name in NAMES[2:]]
             world.cluster.nodes(*world.nodes(), *new)
 
@@ -567,7 +569,7 @@ def test_a_person_can_name_nodes(world: World) -> None:
         condemn(the_plan(2), ["gpu-009"], "alice says: fans")
 
 
-def test_what_is_proven_is_the_plan() -> None:
+def test_subject_does_not_depend_on_the_pace_of_a_roll() -> None:
     """A proof does not depend on the way in which nodes are renewed."""
     slow, fast = the_plan(roll={"max_unavailable_percent": 1}), the_plan(roll={"max_unavailable_percent": 100})
     assert subject_of(slow) == subject_of(fast)

@@ -1,4 +1,4 @@
-"""The folder that a job takes along."""
+"""The working directory of a job."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import pytest
 from stampworks.operations import on_storage, own_jobs, workdir
 
 
-def test_what_git_would_commit(tmp_path: Path) -> None:
-    """Tracked files and new ones, not those that are ignored or were deleted."""
+def test_lists_files_that_git_would_commit(tmp_path: Path) -> None:
+    """Listed are tracked and new files, without ignored and deleted ones."""
     for name in ("kept.py", "gone.py", "data.bin"):
         (tmp_path / name).write_text(name)
     (tmp_path / ".gitignore").write_text("*.bin\n")
@@ -100,7 +100,7 @@ def sent(folder: Path, there: Path) -> list[str]:
 
 
 def test_only_what_changed_travels(tmp_path: Path) -> None:
-    """Files of the job stay; one that has left the folder goes, and one that the job changed comes back."""
+    """Files created by the job stay. Files deleted locally are removed, and files changed by the job are restored."""
     folder, there = tmp_path / "folder", tmp_path / "there"
     for each in (folder, there):
         each.mkdir()

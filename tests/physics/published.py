@@ -6,7 +6,7 @@ from stampworks import catalog
 
 
 def modelled() -> list[catalog.Machine]:
-    """Machines of which physics can say what a collective reaches: enough is known of their links and NICs."""
+    """Machines with enough facts about links and NICs to model a collective."""
     return [
         row
         for row in catalog.machines().values()
@@ -22,7 +22,7 @@ PUBLISHED: list[tuple[str, int, dict[float, float]]] = [
     ("p5", 1, {4096: 476.5, 8192: 480.4}),
     ("p5", 2, {1: 16.2, 4: 46.9, 16: 105.5, 64: 209.2, 128: 289.2, 256: 346.5, 1024: 441.0, 8192: 479.3, 16384: 487.3}),
     ("p5", 16, {16384: 369.9}),
-    # ml-engineering 744d01e; a p5en node stands for any H200; those of 8 GiB without in-switch reduction
+    # ml-engineering 744d01e; a p5en node stands for any H200; 8 GiB values without in-switch reduction
     ("p5en", 1, {0.03125: 1.44, 0.125: 5.73, 0.5: 23.94, 1: 39.9, 2: 64.5, 4: 107.2, 8: 155.5, 16: 219.9, 32: 275.8}),
     ("p5en", 1, {64: 346.5, 128: 401.9, 256: 436.2, 512: 450.3, 1024: 463.6, 4096: 473.1, 16384: 482.3}),
     ("p5en", 1, {8192: 365.6, 16384: 367.6}),

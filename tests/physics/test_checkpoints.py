@@ -16,18 +16,18 @@ STORAGE, CLIENT = Bound(100, "as bought"), Bound(12.5, "over TCP")
         (STORAGE, [(16, CLIENT)], 100, "as bought"),
         (STORAGE, [(2, CLIENT)], 25, "2 x 12.5 GB/s, over TCP"),
         (STORAGE, [(2, CLIENT), (1, Bound(50, "over EFA"))], 75, "2 x 12.5 GB/s, over TCP + 1 x 50 GB/s, over EFA"),
-        (STORAGE, [(2, UNKNOWN)], 100, "as bought; what its clients reach is unknown, and may be less"),
-        (STORAGE, [(2, CLIENT), (1, UNKNOWN)], 100, "as bought; what its clients reach is unknown, and may be less"),
-        (UNKNOWN, [(2, CLIENT)], 25, "2 x 12.5 GB/s, over TCP; what the storage has is unknown, and may be less"),
+        (STORAGE, [(2, UNKNOWN)], 100, "as bought; the rate of its clients is unknown, and may be lower"),
+        (STORAGE, [(2, CLIENT), (1, UNKNOWN)], 100, "as bought; the rate of its clients is unknown, and may be lower"),
+        (UNKNOWN, [(2, CLIENT)], 25, "2 x 12.5 GB/s, over TCP; the rate of the storage is unknown, and may be lower"),
     ],
 )
 def test_the_less_of_both(
     storage: Bound | Unknown, clients: list[tuple[int, Bound | Unknown]], gbs: float, why: str
 ) -> None:
-    """Storage and clients are both limits, even if one is unknown."""
+    """Both storage and clients limit the rate, even if the limit of one is unknown."""
     assert reachable(storage, clients) == Bound(gbs, why)
 
 
 def test_nothing_is_a_limit_where_nothing_is_known() -> None:
-    with pytest.raises(UnknownFactError, match="neither what the storage has nor what a client of it reaches"):
+    with pytest.raises(UnknownFactError, match="neither the rate of the storage nor that of its clients"):
         reachable(UNKNOWN, [(2, UNKNOWN)])

@@ -1,5 +1,4 @@
-"""Properties of every bound of a collective: the arithmetic in its words is its number, and obstacles never make it
-faster."""
+"""Properties of every bound of a collective: its text contains its arithmetic, and obstacles never make it faster."""
 
 from __future__ import annotations
 
@@ -35,8 +34,8 @@ sizes = st.one_of(st.none(), st.integers(1, 1 << 35))
 
 @pytest.mark.parametrize("ranks", [2, 3, 4, 7, 8, 16, 72])
 def test_bus_bandwidth_is_what_a_link_of_a_ring_carries(ranks: int) -> None:
-    """Counted step by step: each rank passes on a part to its neighbour, until all have what they must."""
-    held = [{(rank, rank)} for rank in range(ranks)]  # (part, whose share of it): each rank begins with its own part
+    """A count by steps: each rank passes a part to its neighbour until all ranks are done."""
+    held = [{(rank, rank)} for rank in range(ranks)]  # (part, owner of the share): each rank begins with its own part
     sent = 0
     while not all(len(parts) == ranks for parts in held):
         passed = [{max(parts, key=lambda part: (rank - part[0]) % ranks)} for rank, parts in enumerate(held)]
@@ -53,8 +52,8 @@ def test_bus_bandwidth_is_what_a_link_of_a_ring_carries(ranks: int) -> None:
 
 @pytest.mark.parametrize("ranks", [2, 3, 4, 8, 72])
 def test_no_way_of_reducing_moves_less_than_what_a_rank_has(ranks: int) -> None:
-    """In a chain the first rank only sends and the last one only receives, and then the sum is passed back: no rank
-    sends less than the whole, and a ring sends no less than any way must."""
+    """In a chain the first rank only sends and the last one only receives; then the sum is passed back. No rank sends
+    less than the whole, and a ring sends no less than the minimum."""
     sent = [2 if 0 < rank < ranks - 1 else 1 for rank in range(ranks)]
     least = all_reduce_moves(ranks, MIB, ring=False).value
     assert least == min(sent) * MIB
@@ -62,13 +61,13 @@ def test_no_way_of_reducing_moves_less_than_what_a_rank_has(ranks: int) -> None:
 
 
 def numbers(pattern: str, why: str) -> list[float]:
-    """The numbers at these places of a text; none when it says nothing of the kind."""
+    """Return the numbers at these places of a text; none if it has no such form."""
     found = re.search(pattern, why)
     return [float(each) for each in found.groups()] if found else []
 
 
 def ceiling_in_words(why: str) -> float:
-    """Return the result of the words' arithmetic, by a pocket calculator."""
+    """Compute the arithmetic in the text of a ceiling."""
     share = 0.99 if "0.99 of it data" in why else 1.0
     if nvlink := numbers(r"carries ([\d.]+) GB/s", why):
         [value] = nvlink
@@ -82,7 +81,7 @@ def ceiling_in_words(why: str) -> float:
 
 
 def of_size(bound: Bound) -> tuple[float, float, float]:
-    """Return the figures in the words: GB/s, bytes, microseconds."""
+    """Return the figures in the text: GB/s, bytes, microseconds."""
     gbs, number, us = numbers(r"; ([\d.e+-]+) GB/s for ([\d.]+) \w+, which takes ([\d.]+) us or more$", bound.why)
     [unit] = re.findall(r"for [\d.]+ (\w+), which takes", bound.why)
     return gbs, number * UNITS[unit], us
@@ -93,7 +92,7 @@ def of_size(bound: Bound) -> tuple[float, float, float]:
 def test_the_words_of_a_ceiling_are_its_arithmetic(
     machine: catalog.Machine, nodes: int, operation: Operation, size_bytes: int | None
 ) -> None:
-    """Link, share, factor; and where the size matters, the bytes over the time."""
+    """The text has link, share and factor; if the size matters, the bytes over the time."""
     assume(nodes * machine.accelerators > 1)
     large = collective_on_machines(operation, nodes, None, machine).ceiling
     assert ceiling_in_words(large.why) == pytest.approx(large.value, rel=2e-3)
@@ -113,7 +112,7 @@ def test_the_words_of_a_ceiling_are_its_arithmetic(
 def test_the_words_of_a_floor_are_its_arithmetic(
     machine: catalog.Machine, nodes: int, operation: Operation, nvlink_used: bool
 ) -> None:
-    """A share of what the plainest way reaches."""
+    """The floor is a share of the rate of the simplest algorithm."""
     assume(nodes * machine.accelerators > 1)
     floor = collective_on_machines(operation, nodes, None, machine, nvlink_used).floor
     share, value = numbers(r"^([\d.]+) x (?:NVLink's|the mesh's|the) ([\d.]+) GB/s", floor.why)
@@ -126,10 +125,10 @@ def test_the_words_of_a_floor_are_its_arithmetic(
 def test_more_nodes_are_never_faster(
     machine: catalog.Machine, nodes: int, operation: Operation, size_bytes: int | None
 ) -> None:
-    """Per rank, that is: a longer way for the same data."""
+    """The busbw of a rank never grows with the number of nodes."""
     assume(nodes * machine.accelerators > 1)
     fewer, more = (collective_on_machines(operation, count, size_bytes, machine) for count in (nodes, nodes + 1))
-    slack = 1 + 1 / (nodes * machine.accelerators)  # a small message's busbw counts (n-1)/n of it
+    slack = 1 + 1 / (nodes * machine.accelerators)  # the busbw of a small message counts (n-1)/n of it
     assert more.ceiling.value <= slack * fewer.ceiling.value
     assert more.floor.value <= slack * fewer.floor.value
 
@@ -139,7 +138,7 @@ def test_more_nodes_are_never_faster(
 def test_nvlink_that_is_used_has_the_higher_floor(
     machine: catalog.Machine, nodes: int, operation: Operation, size_bytes: int | None
 ) -> None:
-    """The ceiling is the same, and the floor stays below it; where only latency counts, both floors are similar."""
+    """The ceiling is the same, and the floor stays below it; if only latency counts, both floors are similar."""
     assume(nodes * machine.accelerators > 1)
     plain, used = (collective_on_machines(operation, nodes, size_bytes, machine, nvlink) for nvlink in (False, True))
     assert used.ceiling == plain.ceiling
@@ -186,7 +185,7 @@ def test_narrower_rails_are_never_faster(
     rails=st.integers(1, 4),
 )
 def test_the_words_of_a_rail_are_its_arithmetic(operation: Operation, size_bytes: int, nodes: int, rails: int) -> None:
-    """The ceiling is the moved bytes over the time that the words have; the floor counts the rounds that they have."""
+    """The ceiling is moved bytes over time, as its text says; the floor counts the rounds of its text."""
     bounds = collective_on_rails(operation, size_bytes, 200, [LeafLoad(nodes, 0)], SIMULATED, rails)
     moved = bus_factor(operation, nodes) * size_bytes
     [milliseconds] = numbers(r"take ([\d.]+) ms or more", bounds.ceiling.why)
@@ -200,7 +199,7 @@ def test_the_words_of_a_rail_are_its_arithmetic(operation: Operation, size_bytes
 @relaxed
 @given(machine=st.sampled_from(OF_A_NODE), nodes=st.integers(2, 600), size_bytes=st.integers(1, 1 << 35))
 def test_switches_that_add_up_are_never_slower(machine: catalog.Machine, nodes: int, size_bytes: int) -> None:
-    """The same machine on a fabric that reduces, and on one that does not."""
+    """The same machine is compared with and without in-network reduction."""
     plain, adding = (
         collective_on_machines("all_reduce", nodes, size_bytes, replace(machine, fabric_reduces=reduces))
         for reduces in (False, True)

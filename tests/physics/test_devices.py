@@ -45,12 +45,12 @@ def test_healthy_values_lie_between_the_bounds(
     ],
 )  # fmt: skip
 def test_unreachable_values(judge: Callable[[catalog.Machine], Bounds], machine: str, impossible: float) -> None:
-    """A specification's own number is one of them, and so is a matmul of zeros."""
+    """The specification's own value is unreachable, and so is a matmul of zeros."""
     assert judge(NAMES[machine]).ceiling.value < impossible
 
 
 def test_nics_of_a_node() -> None:
-    """All of them are as many times one of them."""
+    """The rate of all NICs is a multiple of one NIC's."""
     for machine in REAL:
         if machine.nic_rate_gbps is catalog.UNKNOWN:
             continue
@@ -92,7 +92,7 @@ def test_figures_have_four_digits() -> None:
 
 
 def followed(why: str) -> float:
-    """Return the result of a bound's words, by a pocket calculator."""
+    """Compute the arithmetic in the text of a bound."""
     if found := re.match(r"a NIC of ([\d.]+) Gb/s, ([\d.]+) of it data$", why):
         rate, share = map(float, found.groups())
         return rate * share / 8

@@ -132,8 +132,8 @@ def test_money() -> None:
 
 
 def test_checkpoints() -> None:
-    """12 bytes a parameter, as our own training writes. BLOOM's 2.3 TB are 14, with weights in bfloat16 as well, and
-    TiB: so are the 329 GB of weights alone that the same page has (bigscience 9e64edec, tr11-176B-ml, read
+    """A parameter takes 12 bytes in a checkpoint of the bundled training. BLOOM's 2.3 TB are 14 bytes per parameter in
+    TiB, with weights in bfloat16 as well, as are the 329 GB of its weights (bigscience 9e64edec, tr11-176B-ml, read
     2026-11-22)."""
     one, three = asked(8_030_261_248), asked(8_030_261_248, checkpoints=3)
     assert one.checkpoint_bytes == 12 * 8_030_261_248
@@ -182,7 +182,7 @@ def test_a_simulated_machine_says_nothing() -> None:
     ],
 )
 def test_two_facts_that_conflict(more: dict[str, object], text: str) -> None:
-    """Both are named, and what would resolve it."""
+    """The error names both facts and the remedy."""
     with pytest.raises(ConflictError) as error:
         asked(7e9, 1e12, **more)
     assert text in str(error.value)

@@ -1,4 +1,4 @@
-"""The ceilings of links: closed forms, brute force on small clusters, and what was once measured."""
+"""Ceilings of links: closed forms, brute force on small clusters, and published measurements."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def spine(*sizes: int, rate: int, leaf_nodes: int, oversubscription: int) -> lis
 
 
 def test_loads_of_leaves() -> None:
-    """Counted from nodes, in their order; a trunk counts where there is another leaf to go to."""
+    """The count goes over nodes in their order; a trunk counts if another leaf exists."""
     trunks = {"leaf1": 400, "leaf2": 300}
     assert links.leaf_loads(["leaf2", "leaf1", "leaf2"], trunks) == [LeafLoad(2, 300), LeafLoad(1, 400)]
     assert links.leaf_loads(["leaf2", "leaf2"], trunks) == [LeafLoad(2, 0)]
@@ -35,7 +35,7 @@ def test_loads_of_leaves() -> None:
 
 
 def test_efficiency_of_full_packets() -> None:
-    """A packet of 1500 bytes has 1448 of data, and the link counts an Ethernet header beside them."""
+    """A packet of 1500 bytes has 1448 of data, and the link counts an Ethernet header in addition."""
     assert links.efficiency(SIMULATED).value == pytest.approx(1448 / 1514)
     assert links.efficiency(SIMULATED).why == (
         "1448/1514, the part of the bytes on the link that is data (MTU 1500, less 52 of IP and TCP headers; "
@@ -62,13 +62,13 @@ def test_the_model_gives_what_was_measured(measured_mbps: float, trunk_mbps: int
 
 @pytest.mark.parametrize("oversubscription", [1, 2, 4])
 def test_ranks_in_leaf_order_lose_nothing_while_a_trunk_carries_one_rail(oversubscription: int) -> None:
-    """A ring in leaf order puts one rank's traffic on a trunk, however many nodes hang on the leaf."""
+    """A ring in leaf order puts a single rank's traffic on a trunk, for any number of nodes on the leaf."""
     leaves = spine(4, 4, 2, rate=200, leaf_nodes=4, oversubscription=oversubscription)
     assert links.ring_ceiling(200, leaves, SIMULATED).value == links.gbs(200, SIMULATED)
 
 
 def test_a_trunk_thinner_than_a_rail_is_the_ceiling_in_any_order() -> None:
-    """With one node per leaf, every link of the ring crosses trunks."""
+    """With one node on each leaf, every link of the ring crosses trunks."""
     leaves = spine(1, 1, 1, rate=200, leaf_nodes=1, oversubscription=4)
     ceiling = links.ring_ceiling(200, leaves, SIMULATED)
     assert ceiling.value == links.gbs(50, SIMULATED) == links.worst_ring_ceiling(200, leaves, SIMULATED).value
@@ -113,7 +113,7 @@ def test_no_order_of_ranks_is_worse_than_the_worst_or_better_than_leaf_order(
 
 
 def slowest_link(ring: tuple[int, ...], leaves: list[LeafLoad]) -> float:
-    """Return the share of 400 Mb/s on the slowest link of a ring of nodes, each given by its leaf."""
+    """Return the rate of a ring's slowest link, at most 400 Mb/s; `ring` lists the leaf of each node."""
     neighbours = list(zip(ring, ring[1:] + ring[:1], strict=True))
     leaving = [sum(1 for here, there in neighbours if here == leaf != there) for leaf in range(len(leaves))]
     return min([400.0, *(leaves[leaf].trunk_mbps / count for leaf, count in enumerate(leaving) if count)])
@@ -138,7 +138,7 @@ def test_the_bisection_of_one_leaf_is_half_of_its_rails() -> None:
 def test_no_cut_into_halves_is_narrower_than_the_bisection(
     full: int, size: int, rest: int, oversubscription: int
 ) -> None:
-    """All cuts of a small pool: full leaves, and a last one partly filled."""
+    """All cuts of a small pool are tested: full leaves, and a partly filled last one."""
     sizes = [size] * full + ([min(rest, size)] if rest else [])
     leaves = spine(*sizes, rate=400, leaf_nodes=size, oversubscription=oversubscription)
     leaves = [LeafLoad(sizes[0], 0)] if len(sizes) == 1 else leaves
@@ -149,7 +149,7 @@ def test_no_cut_into_halves_is_narrower_than_the_bisection(
 
 
 def cut_mbps(half: tuple[int, ...], home: list[int], leaves: list[LeafLoad]) -> int:
-    """Return the rate from one half of the nodes to the other: inside leaves first, the rest over the trunks."""
+    """Return the rate between two halves of the nodes: traffic within leaves first, the rest over trunks."""
     inside = sent = received = 0
     for leaf, load in enumerate(leaves):
         here = sum(1 for node in half if home[node] == leaf)

@@ -50,7 +50,7 @@ def test_so_do_other_collectives(machine: str, operation: Operation, nodes: int,
     [("p5", 1, 16384, 483.4), ("p5", 2, 16384, 487.3), ("p5", 2, 1024, 441), ("p5", 1, 64, 359.7)],
 )
 def test_a_ceiling_is_no_more_than_what_it_takes(machine: str, nodes: int, mib: int, busbw_gbs: float) -> None:
-    """The best that was published comes near: a ceiling far above it would refuse nothing."""
+    """The best published value is close to it: a much higher ceiling would refuse nothing."""
     assert collective_on_machines("all_reduce", nodes, mib * MIB, NAMES[machine]).ceiling.value < 1.15 * busbw_gbs
 
 
@@ -69,7 +69,8 @@ def test_a_ceiling_is_no_more_than_what_it_takes(machine: str, nodes: int, mib: 
     ],
 )
 def test_the_ceiling_of_a_large_all_reduce(machine: str, nodes: int, ceiling_gbs: float) -> None:
-    """Whichever is less: NVLink, or the NICs through which (m-1)/(n-1) of busbw leaves each accelerator."""
+    """The lower of two limits counts: NVLink, or the NICs through which (m-1)/(n-1) of busbw leaves each
+    accelerator."""
     assert collective_on_machines("all_reduce", nodes, None, NAMES[machine]).ceiling.value == pytest.approx(ceiling_gbs)
 
 
@@ -114,7 +115,7 @@ def test_a_ring_has_no_more_than_the_trunk_that_it_crosses(operation: Operation)
 
 @pytest.mark.parametrize("operation", OPERATIONS)
 def test_trunks_of_leaves_as_wide_as_their_nodes_change_nothing(operation: Operation) -> None:
-    """The ratio is 1:1; trunks without traffic, or below one NVLink fabric, do not count either."""
+    """At a ratio of 1:1 trunks do not limit. Trunks without traffic, or below an NVLink fabric, do not count either."""
     row, full = NAMES["dgx-h100"], [LeafLoad(32, 8 * 32 * 400_000)] * 2
     assert collective_on_machines(operation, 64, None, row, leaves=full) == collective_on_machines(
         operation, 64, None, row
@@ -130,7 +131,7 @@ def test_trunks_of_leaves_as_wide_as_their_nodes_change_nothing(operation: Opera
 @relaxed
 @given(name=st.sampled_from(REAL), nodes=st.integers(2, 300), operation=st.sampled_from(OPERATIONS[:4]))
 def test_no_ceiling_moves_more_through_a_node_than_its_nics_carry(name: str, nodes: int, operation: Operation) -> None:
-    """The bytes that must leave a NVLink domain, however cleverly it is done, fit its NICs at the ceiling's speed."""
+    """At the ceiling's rate, the bytes that any algorithm must move out of an NVLink domain fit through its NICs."""
     machine = NAMES[name]
     n = nodes * machine.accelerators
     domains = -(-nodes // int(machine.nvlink_nodes))  # type: ignore[arg-type]
@@ -155,7 +156,7 @@ def test_no_ceiling_moves_more_through_a_node_than_its_nics_carry(name: str, nod
 def test_floors_lie_below_ceilings_and_both_grow_with_the_size(
     name: str, nodes: int, size_bytes: int, operation: Operation
 ) -> None:
-    """A larger payload is never slower, and never faster than one without end."""
+    """A larger payload is never slower, and never faster than an infinite one."""
     machine = NAMES[name]
     assume(nodes * machine.accelerators > 1)
     small, double = (collective_on_machines(operation, nodes, size, machine) for size in (size_bytes, 2 * size_bytes))
@@ -194,7 +195,7 @@ def test_simulated_machines_have_no_ceiling() -> None:
 
 
 def test_a_fabric_of_which_nobody_knows_whether_it_adds_up() -> None:
-    """An all-reduce has no ceiling on it; nothing else has to do with that."""
+    """It has no ceiling for an all-reduce; other collectives do not depend on it."""
     with pytest.raises(UnknownFactError, match=r"^the catalog does not know whether the fabric of a3-ultragpu-8g adds"):
         collective_on_machines("all_reduce", 2, None, NAMES["a3-ultragpu-8g"])
     assert collective_on_machines("all_gather", 2, None, NAMES["a3-ultragpu-8g"]).ceiling.value > 300
@@ -211,7 +212,7 @@ def test_a_fabric_of_which_nobody_knows_whether_it_adds_up() -> None:
 def test_the_floor_of_rings_and_of_sends_to_everybody(
     operation: Operation, nodes: int, size_bytes: int, healthy_gbs: float
 ) -> None:
-    """They have a step for each rank, which on many nodes takes longer than the transfer."""
+    """They take a step for each rank, which on many nodes takes longer than the transfer."""
     floor = collective_on_machines(operation, nodes, size_bytes, NAMES["p5"]).floor
     assert floor.value < healthy_gbs
     assert f"mostly latency: up to 5 us with each of {8 * nodes} ranks" in floor.why
@@ -226,8 +227,8 @@ def test_the_floor_of_rings_and_of_sends_to_everybody(
         ("m7i", "m7i has no accelerators"),
     ],
 )
-def test_what_is_no_mesh_and_has_no_switch_has_no_ceiling(name: str, why: str) -> None:
-    """A ring over all links of an accelerator is what the model is about."""
+def test_no_ceiling_without_mesh_or_switch(name: str, why: str) -> None:
+    """The model covers a ring over all links of an accelerator."""
     with pytest.raises(UnknownFactError, match=f"^{why}$"):
         collective_on_machines("all_reduce", 1, None, replace(NAMES[name], nvlink_nodes=1))
 

@@ -66,8 +66,9 @@ def test_parts_of_samples_take_what_was_published() -> None:
 
 
 def test_a_published_layout_of_long_samples_fits() -> None:
-    """Llama 3 405B at 131,072 tokens on 80 GiB (arXiv 2407.21783v3, table 4, read 2026-11-22): with tp 8, pp 16 and the
-    samples of 8 copies among 16 ranks each; unsplit they do not. What is suggested for as many is split alike."""
+    """Llama 3 405B at 131,072 tokens on 80 GiB fits with tp 8, pp 16 and each sample split over 16 ranks (arXiv
+    2407.21783v3, table 4, read 2026-11-22). Without the split it does not fit. The suggestion for the same number uses
+    such a split."""
     model = replace(LLAMA_405B, sequence=131072)
     theirs, unsplit = (
         memory.fits(memory.need(model, memory.tp(16384, 8, 16, part), 1, recomputed=True), 80) for part in (16, 1)
@@ -106,7 +107,7 @@ def test_short_samples_are_not_split() -> None:
 
 
 def test_experts_are_kept_where_no_token_passes() -> None:
-    """All of a layer's experts are gathered, and a token leaves something in those that it passes through."""
+    """All of a layer's experts are gathered; activations of a token exist only in its active experts."""
     dense = replace(MIXTRAL, experts=1, experts_per_token=1)
     some, all_of_them = (replace(MIXTRAL, experts_per_token=each) for each in (2, 8))
     layout = memory.zero(64, 3)
@@ -153,7 +154,7 @@ def test_models_that_fit_nowhere() -> None:
 
 
 def test_without_a_shape_nobody_can_tell() -> None:
-    """Unless the states alone are too much."""
+    """The model states alone may already be too large."""
     model = Transformer(70_000_000_000)
     assert memory.fits(memory.need(model, memory.ddp(8), 1), 80) is False
     needed = memory.need(model, memory.zero(512, 3), 1)

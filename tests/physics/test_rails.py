@@ -1,4 +1,4 @@
-"""Collectives on shaped rails: between floor and ceiling lies what was measured, and outside what is broken."""
+"""Collectives on shaped rails: measurements lie between floor and ceiling, and faults outside."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_a_small_message_may_pass_unshaped() -> None:
 
 
 def test_the_burst_is_the_one_of_the_machine_room() -> None:
-    """The catalog repeats what the machine room tells the kernel."""
+    """The catalog repeats the value that the machine room sets in the kernel."""
     for rate_mbps in (1, 50, 128, 200, 1000, 10_000):
         [kib] = re.findall(r"burst (\d+)kb", shape("rail0", rate_mbps))
         assert int(kib) * 1024 == max(SIMULATED.burst_bytes_min, rate_mbps * SIMULATED.burst_bytes_per_mbps)
@@ -83,7 +83,7 @@ small_leaves = st.lists(st.integers(1, 3), min_size=2, max_size=3)
 @relaxed
 @given(sizes=small_leaves, trunk_mbps=st.integers(50, 1000))
 def test_an_all_to_all_is_as_fast_as_its_fullest_trunk(sizes: list[int], trunk_mbps: int) -> None:
-    """Counted by hand: every pair exchanges one part, and the parts that leave a leaf share its trunk."""
+    """A count by hand: every pair exchanges a part, and the parts that leave a leaf share its trunk."""
     leaves = [LeafLoad(size, trunk_mbps) for size in sizes]
     home = [leaf for leaf, size in enumerate(sizes) for _ in range(size)]
     n = len(home)
@@ -132,5 +132,5 @@ def test_the_words_of_a_ceiling() -> None:
 @pytest.mark.parametrize(("leaves", "size_bytes"), [([LeafLoad(1, 0)], 1), (FOUR, 0)])
 def test_nothing_to_move(leaves: list[LeafLoad], size_bytes: int) -> None:
     """A single rank, or no bytes, is an error of the caller."""
-    with pytest.raises(ValueError, match=r"^a collective has two ranks and a byte$"):
+    with pytest.raises(ValueError, match=r"^a collective has at least two ranks and a byte$"):
         collective_on_rails("all_reduce", size_bytes, 200, leaves, SIMULATED)

@@ -1,4 +1,4 @@
-"""Training speed beside published results."""
+"""Training speed compared with published results."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ NAMES = catalog.machine_names()
     [(5762, 0.337), (6667, 0.390), (8532, 0.50)],
 )
 def test_the_peaks_share_of_published_tokens(tokens_per_second: float, published: float) -> None:
-    """torchtitan b5bcd76c, table 1, read 2026-11-22: 33 to 39 %, it says; that of fp8, of the bf16 peak, is ours."""
+    """torchtitan b5bcd76c, table 1, read 2026-11-22, states 33 to 39 %. The share for fp8, of the bf16 peak, is
+    computed here."""
     share = tokens_per_second * flops_per_token(LLAMA_8B).value / 989e12
     assert share == pytest.approx(published, abs=2e-3)
 
@@ -86,7 +87,7 @@ def test_traffic_of_layouts() -> None:
     assert (layers.times, layers.size_bytes) == (4 * 80, 2 * 8192 * 8192)
 
 
-def test_what_parts_of_samples_say() -> None:
+def test_context_parallel_traffic() -> None:
     """Keys and values of the whole sample, of each layer, there and back: 2 x 2 x 8 x 128 bytes of a token."""
     long = replace(LLAMA_8B, sequence=131072)
     there, back, *_ = training.traffic(long, memory.tp(64, 1, 1, 8), 1, 8)

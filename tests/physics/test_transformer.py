@@ -35,7 +35,7 @@ def test_a_shape_that_is_not_all_there_has_no_count() -> None:
 
 
 def test_flops_of_a_token() -> None:
-    """57.9 GFLOP for Llama 3.1 8B at 8,192 tokens: 6 x what multiplies, attention in full."""
+    """Llama 3.1 8B takes 57.9 GFLOP at 8,192 tokens: 6 x the multiplying parameters, and full attention."""
     flops = flops_per_token(LLAMA_8B)
     assert flops.value == 6 * (8030261248 - 128256 * 4096) + 12 * 32 * 4096 * 8192
     assert flops.value / 1e9 == pytest.approx(57.9, abs=0.05)
@@ -69,8 +69,8 @@ def test_published_runs(parameters: float, tokens: float, published: float, off:
 
 
 def test_a_published_row_that_is_wrong() -> None:
-    """Chinchilla's table 3 has 5.76e23 FLOPs for 67B parameters and 1.5T tokens, which take 6.03e23: its tokens are
-    rounded up from 1.433T, where the rows around it keep three digits."""
+    """Chinchilla's table 3 states 5.76e23 FLOPs for 67B parameters and 1.5T tokens, which take 6.03e23: its tokens are
+    rounded up from 1.433T, and other rows have three digits."""
     flops = flops_per_token(Transformer(67_000_000_000)).value
     assert flops * 1.5e12 == pytest.approx(6.03e23, rel=1e-3)
     assert 5.76e23 / flops == pytest.approx(1.433e12, rel=1e-3)
@@ -103,8 +103,8 @@ def test_shares_follow_from_seconds(
     ("model", "tokens", "mfu"), [(LLAMA_8B, 2904, 0.568), (LLAMA_8B, 2973, 0.582), (LLAMA_70B, 331, 0.517)]
 )
 def test_a_published_share_that_counts_what_does_not_multiply(model: Transformer, tokens: int, mfu: float) -> None:
-    """torchtitan's shares of 2024-04 (1ea476e9, docs/performance.md, 64 A100, read 2026-11-22) come out only with the
-    input embedding counted; by our count, which leaves it out, as later ones do, they are 1 to 6 % less."""
+    """torchtitan's shares of 2024-04 (1ea476e9, docs/performance.md, 64 A100, read 2026-11-22) include the input
+    embedding. The count here excludes it, as later versions do, and is 1 to 6 % lower."""
     ours = flops_per_token(model).value
     theirs = ours + 6 * 128256 * (model.hidden or 0)
     assert theirs * tokens / 312e12 == pytest.approx(mfu, abs=5e-4)
@@ -150,8 +150,8 @@ QWEN3_30B = Transformer(
 
 
 def test_a_shape_with_experts_has_its_parameters() -> None:
-    """Mixtral 8x7B: 46.7B and 12.9B of them active, as its makers say; 46,702,792,704 count those who load it
-    (awsome-distributed-training). The 7B of its name, eight times, are no count. Read 2026-11-22."""
+    """Mixtral 8x7B has 46.7B parameters, 12.9B of them active, as its makers state; awsome-distributed-training counts
+    46,702,792,704. Eight times the 7B of its name is not the count. Read 2026-11-22."""
     bounds = counted(MIXTRAL), counted(MIXTRAL, MIXTRAL.experts_per_token)
     assert [bound.value for bound in bounds if bound] == [46_702_792_704, pytest.approx(12.9e9, rel=2e-3)]
 
@@ -167,7 +167,7 @@ def test_a_shape_with_experts_has_its_parameters() -> None:
     ],
 )  # fmt: skip
 def test_heads_that_are_not_as_wide_as_a_layer(model: Transformer, whole: float, active: float) -> None:
-    """Latent attention and wider heads, within what the published figures are rounded to. Read 2026-11-22."""
+    """Latent attention and wider heads match the published figures within rounding. Read 2026-11-22."""
     bounds = counted(model), counted(model, model.experts_per_token)
     all_of_them, used = (bound.value for bound in bounds if bound)
     assert all_of_them == model.parameters == pytest.approx(whole, rel=2e-3)
@@ -183,8 +183,8 @@ def test_latent_attention_to_the_last_parameter() -> None:
 
 @pytest.mark.parametrize(("model", "gflop"), [(DEEPSEEK_V3, 250), (DEEPSEEK_V2, 155)])
 def test_flops_of_a_token_are_those_of_its_experts(model: Transformer, gflop: float) -> None:
-    """The length is 4,096 tokens, half of which a token sees there, and all in our count (arXiv 2505.09343, table 2,
-    read 2026-11-22). All experts would need ten times as much."""
+    """At a length of 4,096 tokens, a token sees half of them in the source, and all in this count (arXiv 2505.09343,
+    table 2, read 2026-11-22). All experts would take ten times as much."""
     flops, half = flops_per_token(model), 6 * (model.layers or 0) * 128 * (192 + 128) // 2 * 4096
     assert (flops.value - half) / 1e9 == pytest.approx(gflop, rel=3e-3)
     assert "layers x 20480 x 4096 tokens of attention" in flops.why
@@ -192,5 +192,5 @@ def test_flops_of_a_token_are_those_of_its_experts(model: Transformer, gflop: fl
 
 
 def test_a_published_table_of_which_a_row_cannot_be_right() -> None:
-    """The same table has 394 GFLOP for Qwen 72B, of which 72B weights alone take 432."""
+    """The same table states 394 GFLOP for Qwen 72B, whose weights alone take 432."""
     assert flops_per_token(Transformer(72_000_000_000)).value / 1e9 == pytest.approx(432)

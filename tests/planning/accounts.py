@@ -1,4 +1,4 @@
-"""An account in which anything has room and plans for it, for tests of what is said when something has not."""
+"""An account with room for everything, and plans for it: tests then remove a part."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ def declared(*, lock: bool = False, made_with: str = "", **fields: Any) -> Decla
 def said(
     rule: str, plan: Plan, unknown: dict[str, str] | None = None, at: str = TODAY, **facts: Any
 ) -> list[tuple[Any, ...]]:
-    """Return the findings of one rule that do not pass: subject, outcome, place, text, hint."""
+    """Return the findings of a rule that do not pass: subject, outcome, place, text, hint."""
     found = planning.rules(plan, Facts(account=account(unknown, at, **facts)), TODAY)
     return [
         (each.subject, each.outcome, each.place, each.text, each.hint)
@@ -146,7 +146,7 @@ def said(
 
 
 def judged(plan: Plan, **decisions: tuple[str, str]) -> list[dict[str, Any]]:
-    """All rights of a plan, allowed but for some actions; `ec2_CreateVpc` is ec2:CreateVpc."""
+    """Return all rights of a plan as allowed, apart from some actions; `ec2_CreateVpc` is ec2:CreateVpc."""
     others = {name.replace("_", ":", 1): decision for name, decision in decisions.items()}
     found = []
     for right in rights_of(plan):

@@ -1,4 +1,4 @@
-"""Dumps of a cabling in the formats that tools print, written from a list of links, and mistakes to put into one."""
+"""Dumps of a cabling in the formats of common tools, written from a list of links, with optional mistakes."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def _json0(neighbours: Sequence[tuple[str, End]]) -> object:
 
 @dataclass
 class Mistakes:
-    """A cabling with mistakes in it, and what has to be found."""
+    """A cabling with mistakes, and the expected findings."""
 
     tree: FatTree
     chance: random.Random
@@ -167,7 +167,7 @@ class Mistakes:
         self.expected.append(("wrong", frozenset((one,))))
 
     def take_a_place(self) -> None:
-        """Plug one cable where another belongs, which then has no place."""
+        """Plug a cable into the port of another one, which then has no port."""
         one = self._take()
         other = self._take(lambda cable: cable.boundary == one.boundary)
         self.links[one], self.links[other] = FoundCable(one.lower, other.upper, one.rate_gbps), None

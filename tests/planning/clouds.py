@@ -1,4 +1,4 @@
-"""Declarations and plans of clouds by a few words."""
+"""Short helpers for declarations and plans of clouds."""
 
 from __future__ import annotations
 

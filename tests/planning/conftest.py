@@ -22,7 +22,7 @@ Planner = Callable[..., Plan]
 
 @pytest.fixture(scope="session", autouse=True)
 def listed() -> Iterator[None]:
-    """Fail each test in which a rule gives a finding whose id or place its record, and so the page, does not list."""
+    """Fail each test in which a rule gives a finding whose id or place is not in its record, and so not on the page."""
     judge = Rule.findings
 
     def listed_only(rule: Rule, plan: Plan, facts: Facts) -> Iterator[Finding]:
@@ -46,7 +46,7 @@ def stacks() -> Path:
 
 @pytest.fixture(scope="session")
 def plan_of() -> Planner:
-    """Plans a declaration that has only the given fields beside the required ones."""
+    """Return the plan of a declaration with the given fields and the required ones."""
 
     def make(**fields: Any) -> Plan:
         return planning.plan(load_value({"version": 1, "name": "test", "cloud": "local", **fields}, "test"))

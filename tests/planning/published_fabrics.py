@@ -88,4 +88,4 @@ PUBLISHED = (
 CANNOT_BE_RIGHT = {
     ("dgx-b300", "q3400", 1296): "1,296 nodes of 8 GPUs are 10,368, as many as its cables; 9,216 are of 1,152 nodes",
 }
-"""(machine, switch, nodes) of a row, and why what it prints of accelerators contradicts what else it prints."""
+"""(machine, switch, nodes) of a row, and the contradiction in its published accelerators."""

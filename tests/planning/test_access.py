@@ -78,7 +78,7 @@ def test_roles_and_users_are_administrators_with_their_path(arn: str) -> None:
         ),
     ],
 )
-def test_who_is_no_administrator_is_refused_where_it_stands(arn: str, words: str, hint: str) -> None:
+def test_refuses_malformed_administrators(arn: str, words: str, hint: str) -> None:
     with pytest.raises(DeclarationError) as error:
         declared(admins=[OPS, arn])
     [(path, message, advice)] = problems(error.value)
@@ -114,7 +114,7 @@ def test_where_no_cloud_runs_a_kubernetes_both_are_refused(name: str, cloud: str
 
 
 def test_siblings_may_have_others() -> None:
-    """Offices and accounts are those of one of them."""
+    """Address ranges and accounts belong to a single sibling."""
     plain = declared()
     assert fingerprint(plain) == fingerprint(declared(api_from=RANGES, admins=[OPS]))
 

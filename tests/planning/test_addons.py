@@ -1,4 +1,4 @@
-"""Add-ons of a Kubernetes, their installers, and messages where they do not go together."""
+"""Add-ons of a Kubernetes, their installers, and messages about conflicts."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def found(plan: Plan) -> dict[str, Finding]:
     ],
 )
 def test_hardware_says_which_operators_there_are(cloud: str, machine: str, there: set[str]) -> None:
-    """Queues, gangs and numbers of what is used are everywhere; what jobs of other kinds need is asked for."""
+    """Queues, gangs and usage metrics are everywhere; operators of other jobs are optional."""
     own = {"node-monitoring-agent": "cloud"} if cloud == "aws" else {}
     assert by(planned(cloud, machine)) == dict.fromkeys(there | {"kueue", "jobset", "metrics-server"}, "helm") | own
 
@@ -75,7 +75,7 @@ def test_hardware_that_no_pod_can_have() -> None:
     assert not [name for name in found(planned("aws", "m7i", gpu_operator=False)) if name.startswith("addons.hardware")]
 
 
-def test_what_is_one_clouds_own_is_refused_elsewhere() -> None:
+def test_addon_of_one_cloud_is_refused_elsewhere() -> None:
     """On that cloud it is part of every Kubernetes, and a switch removes it."""
     assert "node-monitoring-agent" not in by(planned("aws", node_monitoring_agent=False))
     said = found(planned(node_monitoring_agent=True))["addons.hardware node-monitoring-agent"]
@@ -137,7 +137,7 @@ def test_a_machine_without_accelerators_of_nvidia_runs_no_pod_that_asks_for_some
 
 
 def test_no_machine_with_accelerators_of_nvidia_is_refused_for_them() -> None:
-    """Simulated ones are written onto their nodes."""
+    """Simulated accelerators are written into their node objects."""
     others = {"trainium", "trainium2", "mi300x", "mi325x", "tpu-v5e", "tpu-v5p", "tpu-v6e"}
     operator = catalog.releases()["2026.11"].addons["gpu-operator"]
     assert {*operator.accelerators} == {*catalog.accelerators()} - others
@@ -154,7 +154,7 @@ def test_no_machine_with_accelerators_of_nvidia_is_refused_for_them() -> None:
         ("ap-east-2", "602401143452.dkr.ecr.us-west-2.amazonaws.com"),
     ],
 )
-def test_what_aws_has_in_every_region_comes_from_the_cluster_s_own(region: str, registry: str) -> None:
+def test_aws_images_come_from_the_region(region: str, registry: str) -> None:
     """Nodes without egress reach no other registry; for a region with an unknown registry it is the chart's."""
     plan = planned("aws", region=region, egress="none")
     assert [each.name for each in of(plan, "efa-device-plugin").images] == [f"{registry}/eks/aws-efa-k8s-device-plugin"]
@@ -216,7 +216,7 @@ def test_all_that_does_not_go_together_is_said_at_once() -> None:
     assert wrong["addons.mig gpu-operator"].severity == "warning"
 
 
-def test_who_looks_at_accelerators_may_keep_them_from_being_divided() -> None:
+def test_monitoring_agent_may_block_mig() -> None:
     """The cloud's own agent is unknown to the operator."""
     what = "addons.mig node-monitoring-agent"
     said = found(planned("aws", mig_profile="all-1g.10gb"))[what]
@@ -263,7 +263,7 @@ NO_HARDWARE = "no node has accelerators that it supports; those of simulated mac
 def test_a_profile_that_divides_nothing_is_refused_where_it_stands(
     cloud: str, machine: str, declared: dict[str, Any], text: str, hint: str
 ) -> None:
-    """The one that is none divides nothing either, and says so."""
+    """A profile `none` divides nothing either, and says so."""
     with pytest.raises(DeclarationError) as caught:
         planned(cloud, machine, **{"mig_profile": "all-1g.10gb", **declared})
     [problem] = caught.value.problems
@@ -271,14 +271,14 @@ def test_a_profile_that_divides_nothing_is_refused_where_it_stands(
     planned(cloud, machine, **{**declared, "mig_profile": "all-disabled"})
 
 
-def test_what_this_machine_cannot_run_is_refused() -> None:
+def test_refuses_addons_that_local_cannot_run() -> None:
     said = found(planned("local", metrics_server=True))["addons.installer metrics-server"]
     place, hint = "scheduler.addons.metrics_server", "write metrics_server: false"
     assert (said.verdict, said.place, said.hint) == ("fail", place, hint)
     assert said.text.startswith("metrics-server cannot run on local: pods on this machine start from images")
 
 
-def test_what_this_machine_runs_where_somebody_asks_for_it() -> None:
+def test_local_addons_need_no_installation() -> None:
     """Programs of this machine need no installation; without the switch they do not appear."""
     plan = planned("local", trainer=True, mpi_operator=True, installer="none")
     assert by(plan) == dict.fromkeys(("kueue", "jobset", "trainer", "mpi-operator"), "cloud")
@@ -290,7 +290,7 @@ def test_what_this_machine_runs_where_somebody_asks_for_it() -> None:
     ("version", "wrong"),
     [("1.35.4", set()), ("1.36.0", {"network-operator"}), ("1.31.9", {"gpu-operator"}), ("1.37.0", None)],
 )
-def test_what_is_for_another_kubernetes_is_refused(version: str, wrong: set[str] | None) -> None:
+def test_refuses_addons_for_another_kubernetes(version: str, wrong: set[str] | None) -> None:
     """The developers' versions decide; the problem is at the switch, and has the source."""
     plan = planned()
     kubernetes = tuple({**dict(plan.release.kubernetes), "kubernetes": version}.items())
@@ -304,7 +304,7 @@ def test_what_is_for_another_kubernetes_is_refused(version: str, wrong: set[str]
         assert f"it is for {row.kubernetes_min} to {row.kubernetes_max} ({row.source}, read {row.read})" in each.text
 
 
-def test_what_nobody_says_is_unknown() -> None:
+def test_unstated_versions_are_unknown() -> None:
     """Only the cloud's own parts are known, with versions that suit its Kubernetes."""
     said = list(addons(planned("aws")))
     assert {(each.id, each.verdict) for each in said} == {("addons.kubernetes", "unknown")}

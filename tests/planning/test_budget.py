@@ -67,7 +67,7 @@ def test_nodes_that_need_not_run_only_warn() -> None:
 
 
 @pytest.mark.parametrize(("usd", "outcome"), [(10_000_000, "unknown"), (100_000, "fail")])
-def test_what_has_no_price_is_not_taken_for_free(usd: int, outcome: str) -> None:
+def test_unpriced_parts_are_not_free(usd: int, outcome: str) -> None:
     """An exception is a known part that exceeds the budget alone."""
     data = {"name": "data", "kind": "fsx-lustre", "tier": "SCRATCH_1", "capacity": 1200, "mount": "/data"}
     [it] = found(on_aws({"monthly_usd": usd}, storage=[data]))
@@ -76,7 +76,7 @@ def test_what_has_no_price_is_not_taken_for_free(usd: int, outcome: str) -> None
 
 
 @pytest.mark.parametrize(("usd", "outcome"), [(10_000_000, "unknown"), (100_000, "fail")])
-def test_what_is_paid_by_use_is_not_taken_for_free(usd: int, outcome: str) -> None:
+def test_usage_based_parts_are_not_free(usd: int, outcome: str) -> None:
     """An exception is a known part that exceeds the budget alone."""
     archive = {"name": "archive", "kind": "s3", "mount": "/archive"}
     [it] = found(on_aws({"monthly_usd": usd}, storage=[archive]))
@@ -101,7 +101,7 @@ def test_where_nothing_is_sold_no_rule_speaks() -> None:
 
 
 def test_watched_budgets_are_described() -> None:
-    """AWS has budgets of its own; on other clouds a warning says that nothing watches."""
+    """AWS has budgets; on other clouds a warning says that nothing watches the costs."""
     [why] = [each.why for each in on_aws({"monthly_usd": 5}).reasons if each.path == "budget"]
     assert "AWS Budgets counts what has the tag stampworks:cluster" in why
     pool = {"name": "gpu", "machine": "a3-highgpu-8g", "count": 2}
@@ -114,16 +114,16 @@ def test_watched_budgets_are_described() -> None:
 BLOCK = {**POOL, "purchase": "block", "reservation": "cr-0fedcba9876543210"}
 
 
-def test_somebody_has_to_be_told_when_a_block_ends() -> None:
-    """The nodes of the block are terminated, whatever runs on them."""
+def test_block_needs_mail_addresses() -> None:
+    """The nodes of the block are terminated with their jobs."""
     [it] = found(on_aws({}, pools=[BLOCK]), "purchase.end")
     assert (it.outcome, it.place, it.subject) == ("warn", "budget.notify", "gpu")
-    assert it.text == "the nodes of pool gpu end half an hour before their block does, and nobody gets mail about it"
+    assert it.text == "the nodes of pool gpu end half an hour before their block, and no mail address is declared"
     assert found(on_aws({"notify": ["ops@example.com"]}, pools=[BLOCK]), "purchase.end") == []
     assert found(on_aws({}), "purchase.end") == []
 
 
-def test_somebody_has_to_be_told_when_a_block_ends_that_is_tried_later() -> None:
+def test_alternative_block_needs_mail_addresses() -> None:
     """Nodes may still be in it."""
     later = [{"purchase": "spot"}, {"purchase": "block", "reservation": "cr-2"}]
     pools = [{**POOL, "count_min": 1, "fallbacks": later}, {**BLOCK, "name": "more"}]
@@ -145,7 +145,7 @@ def test_somebody_has_to_be_told_when_a_block_ends_that_is_tried_later() -> None
         "ops@exämple.com",
     ],
 )
-def test_what_is_no_address_is_refused(address: str) -> None:
+def test_refuses_malformed_mail_addresses(address: str) -> None:
     with pytest.raises(DeclarationError, match="is not a mail address") as error:
         on_aws({"notify": ["team.gpu+alarms@mail.example.com", address]})
     assert [(problem.path, problem.hint) for problem in error.value.problems] == [
@@ -163,7 +163,7 @@ def test_a_budget_as_it_is_read() -> None:
 
 
 def test_addresses_without_a_warning() -> None:
-    """Mail is about a budget or the end of a block; where nothing sends any, that is said elsewhere."""
+    """Mail is about a budget or the end of a block; another finding reports that no mail is sent."""
     asked = {"notify": ["ops@example.com"]}
     [it] = found(on_aws(asked), "cost.notify")
     assert (it.outcome, it.place) == ("warn", "budget.notify")

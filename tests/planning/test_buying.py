@@ -17,7 +17,7 @@ from tests.planning.clouds import LUSTRE, MACHINES, declared, found, gpu, on_aws
 
 
 def test_purchase_counts_and_place_does_not() -> None:
-    """Two clusters in two regions can be siblings; one of spot machines and one of reserved ones cannot."""
+    """Clusters in different regions can be siblings; a spot and a reserved cluster cannot."""
     base = fingerprint(on_aws(gpu()))
     assert fingerprint(on_aws(gpu(purchase="spot"))) != base
     elsewhere = {"version": 1, "name": "test", "cloud": "aws", "region": "eu-west-1", "pools": [gpu(zone="eu-west-1b")]}
@@ -58,7 +58,7 @@ def test_prices_grow_old() -> None:
 
 
 def test_prices_of_the_head_and_of_storage_grow_old_too() -> None:
-    """All that is added up has an age, which is said once for what is sold to several."""
+    """Every summed price has an age, which is reported once for all its users."""
     twice = ({"name": name, "machine": "m7i", "count": 1, "zone": "us-east-1a"} for name in ("cpu", "more"))
     bought = gpu(purchase="reserved", reservation="cr-1")
     plan = on_aws(bought, *twice, storage=[{**LUSTRE, "mbps_per_tib": 125}])
@@ -105,7 +105,7 @@ def test_a_reservation_is_a_plain_name(reservation: str) -> None:
     ],
 )
 def test_a_reservation_is_called_as_its_cloud_does(reservation: str) -> None:
-    """AWS would refuse to start any node in it, long after all else was made."""
+    """AWS would refuse to start any node in it, after all other resources exist."""
     later = [{"purchase": "reserved", "reservation": reservation}]
     with pytest.raises(DeclarationError) as error:
         on_aws(gpu(purchase="block", reservation=reservation), gpu(name="more", count_min=1, fallbacks=later))
@@ -120,7 +120,7 @@ def test_a_reservation_is_called_as_its_cloud_does(reservation: str) -> None:
 
 
 def test_ways_to_buy_agree() -> None:
-    """Three rooms say them, none of which may import another: prices tell for how long something is reserved."""
+    """Three rooms list them and may not import each other: prices include the term of a reservation."""
     planned = {*typing.get_args(Purchase)}
     assert {*typing.get_args(Pool.model_fields["purchase"].annotation)} == {"", *planned}
     priced = {re.sub("-[13]y$", "", way) for way in typing.get_args(catalog.Purchase)}
@@ -163,7 +163,7 @@ def test_an_ultraserver_is_sold_in_blocks_only(purchase: str, verdicts: list[str
 
 
 def test_machines_in_any_number_say_nothing_of_it() -> None:
-    """Neither do whole racks."""
+    """A note appears neither for them nor for whole racks."""
     assert found(on_aws(gpu(count=3)), "machine.shape") == []
     azure = catalog.machines()["ND128isr_GB300_v6"]
     whole = planned(declared(azure, pools=[{"name": "gpu", "machine": azure.name, "count": 36}]))

@@ -1,4 +1,4 @@
-"""Plans for clouds: each decides what is its own, and unknown stays unknown."""
+"""Plans for clouds: each cloud decides about its own parts, and unknown values stay unknown."""
 
 from __future__ import annotations
 
@@ -55,8 +55,8 @@ def test_a_cloud_that_cannot_be_stamped_says_so(cloud: str) -> None:
     assert plan_text(plan, cost(plan), warned).startswith(f"plan only: {warned[0].text}\n\ncluster ")
 
 
-def test_what_a_cloud_needs_and_does_not_let_choose() -> None:
-    """All of it at once, each where it is written."""
+def test_required_and_fixed_fields_of_a_cloud() -> None:
+    """All problems are reported at once, each at its place."""
     data = {
         "version": 1,
         "name": "test",
@@ -137,7 +137,7 @@ def test_a_region_of_a_cloud_whose_regions_nobody_lists(cloud: str) -> None:
 
 
 def test_a_name_that_a_cloud_does_not_take() -> None:
-    """Names on AWS begin with the cluster's name, and AWS refuses security groups whose name begins with sg-."""
+    """Names on AWS begin with the cluster's name, and AWS refuses security groups with names like sg-."""
     machine = next(row for row in MACHINES if row.cloud == "aws")
     with pytest.raises(DeclarationError) as error:
         planned({**declared(machine), "name": "sg-train"})
@@ -148,7 +148,7 @@ def test_a_name_that_a_cloud_does_not_take() -> None:
 
 
 def test_regions_whose_services_are_called_otherwise() -> None:
-    """AWS has them, and refuses there what is made here."""
+    """AWS has such regions, and refuses the toolkit's resources there."""
     machine = next(row for row in MACHINES if row.cloud == "aws")
     apart = [
         region
@@ -203,7 +203,7 @@ def test_zones_that_there_may_be(cloud: str, machine: str, region: str, zone: st
 
 
 def test_zones_of_a_wrong_region_are_not_judged() -> None:
-    """Only the region is reported: the zone may be the intended one."""
+    """Only the region is reported: the zone may be right."""
     pool = {"name": "gpu", "machine": "p5", "count": 2, "zone": "us-east-1a"}
     with pytest.raises(DeclarationError) as error:
         planned({"version": 1, "name": "test", "cloud": "aws", "region": "us-east-9", "pools": [pool]})

@@ -1,4 +1,4 @@
-"""Costs of a cluster beside its nodes, and those that no sum contains."""
+"""Costs of a cluster beside its nodes, and costs outside of the sum."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def priced(plan: Plan) -> dict[str, tuple[str, float | None]]:
 
 
 def test_costs_beside_nodes() -> None:
-    """Disks by their size, the way out and each endpoint by the hour."""
+    """Disks cost by their size, and egress and endpoints by the hour."""
     found = priced(on_aws({"count": 2}))
     basis = "1 x 200 GiB (head) + 2 x 200 GiB (gpu) + 1 x 100 GiB (head-state)"
     assert found["disks"] == (basis, round(700 * 0.08 / MONTH_HOURS, 6))
@@ -69,7 +69,7 @@ def test_storage_is_priced_in_its_region_or_not_at_all() -> None:
 
 
 def test_a_managed_database_is_named_without_a_price() -> None:
-    """No price was read, and the sum says so."""
+    """The catalog has no price, and the sum says so."""
     found = cost(on_aws({"count": 2}, scheduler={"accounting": True, "database": "managed"}))
     [database] = [each for each in found.charges if each.what == "database of the accounting"]
     assert (database.usd_per_hour, database.why) == (None, "no price of a managed database in us-east-1 is known")
@@ -85,7 +85,7 @@ def test_the_page_says_what_the_first_cluster_costs() -> None:
 
 def test_items_outside_of_a_sum() -> None:
     """Items that are billed by use are listed beside the total."""
-    last = "traffic to other zones and to the world, requests, and what is written to logs"
+    last = "traffic to other zones and to the internet, requests, and logs"
     plan = on_aws({"count": 2})
     assert cost(plan).usd_per_hour is not None
     assert cost(plan).uncounted == ("each GB that passes through the NAT gateway", last)
@@ -94,5 +94,5 @@ def test_items_outside_of_a_sum() -> None:
     kubernetes = cost(on_aws({"count": 2}, scheduler={"kind": "kubernetes"})).uncounted
     assert "the control plane of Kubernetes" in kubernetes
     google = cost(planned("google", "a3-ultragpu-8g", region="us-central1")).uncounted
-    assert google == ("whatever else is billed, as disks and traffic may be",)
+    assert google == ("other billed items, such as disks and traffic",)
     assert cost(planned("hosts", "dgx-h100")).uncounted == ()

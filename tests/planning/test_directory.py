@@ -25,14 +25,14 @@ LDAP: dict[str, Any] = {
     "id_max": 29_999,
 }
 CERTIFICATE = "-----BEGIN CERTIFICATE-----\nMAAA\n-----END CERTIFICATE-----\n"
-ANOTHER = "access: another directory says who may log in, and with which keys"
+ANOTHER = "access: another directory decides which users log in, and with which keys"
 OTHERS: dict[str, tuple[Any, str, str]] = {
     "uri": ("ldaps://b.org", "directory uri: ldap://ldap.example.org in a, ldaps://b.org in b", ANOTHER),
     "base": ("dc=b", "directory base: dc=example,dc=org in a, dc=b in b", ANOTHER),
     "tls": (
         "off",
         "directory start tls: yes in a, no in b",
-        "access: whoever can change answers on their way says who may log in",
+        "access: an attacker on the network can decide which users log in",
     ),
     "ca": (CERTIFICATE, "directory ca: none in a, -----BEGIN CERTIFICATE-----", ANOTHER),
     "bind": ("cn=reader,dc=b", "directory bind: none in a, cn=reader,dc=b in b", ""),
@@ -61,7 +61,7 @@ def test_no_field_is_forgotten() -> None:
 
 @pytest.mark.parametrize("field", OTHERS)
 def test_every_field_counts(field: str) -> None:
-    """Each field counts for siblings, in words, and in a review with its policy."""
+    """Each field counts for siblings, has words, and has a policy in a review."""
     value, words, access = OTHERS[field]
     other = of(**{field: value})
     assert fingerprint(other) != fingerprint(PLAN)
@@ -93,7 +93,7 @@ def test_one_that_comes_and_goes() -> None:
 @pytest.mark.parametrize(
     ("before", "after", "why"),
     [
-        (["ml"], [], "access: everybody in the directory may log in"),
+        (["ml"], [], "access: all users of the directory may log in"),
         ([], ["ml"], "access: of the directory only members of ml may log in"),
     ],
 )

@@ -53,7 +53,7 @@ def charge(plan: Plan) -> tuple[float | None, float | None]:
 
 
 def test_everything_is_counted_for_all_nodes() -> None:
-    """Addresses, limits and what can be reached are those of a pool that always runs all of them."""
+    """Addresses, limits and expected rates include all nodes, as for a permanent pool."""
     one, other = elastic(), planned({})
     assert (one.pools[0].count_min, one.pools[0].count, other.pools[0].count_min) == (4, 16, 16)
     assert one.network == other.network
@@ -110,7 +110,7 @@ def test_how_long_nodes_wait_for_work() -> None:
 
 @pytest.mark.parametrize(("cloud", "machine"), [("local", "sim-h100"), ("hosts", "dgx-h100")])
 def test_where_nothing_starts_nodes(cloud: str, machine: str) -> None:
-    """A machine that is there is there; and there is no component that would start one of the local cloud."""
+    """Hosts cannot be started, and the local cloud has no component that starts nodes."""
     place = {"cloud": cloud, "region": "here"}
     assert refusal({"machine": machine, "count_min": 4}, **place).startswith(
         f"test: pools[0].count_min: nodes cannot be started and stopped for jobs on {cloud} yet\n"
@@ -131,7 +131,7 @@ def test_cost_of_elastic_pools() -> None:
 
 @pytest.mark.parametrize("purchase", ["block", "reserved"])
 def test_capacity_that_was_bought_before(purchase: str) -> None:
-    """It is paid even if nothing runs, which is a warning."""
+    """It is paid even without running nodes, which is a warning."""
     [finding] = found(elastic(purchase=purchase, reservation="cr-1"), "elastic.purchase")
     assert (finding.outcome, finding.place, finding.subject) == ("warn", "pools[0].count_min", "gpu")
     assert finding.text == (
@@ -140,12 +140,12 @@ def test_capacity_that_was_bought_before(purchase: str) -> None:
     assert not found(elastic(purchase="spot"), "elastic.purchase")
     assert not found(planned({"purchase": purchase, "reservation": "cr-1"}), "elastic.purchase")
     later = elastic(purchase=purchase, reservation="cr-1", fallbacks=[{"purchase": "spot"}])
-    assert not found(later, "elastic.purchase")  # fall-backs are for those that start with the work
+    assert not found(later, "elastic.purchase")  # fallbacks are for elastic nodes
 
 
 @pytest.mark.parametrize(("count_min", "outcome"), [(0, "unknown"), (1, "unknown"), (2, "pass"), (15, "pass")])
 def test_extent_of_the_first_proof(count_min: int, outcome: str) -> None:
-    """The nodes that run then; a fabric takes two of them."""
+    """The proof covers the running nodes; a fabric needs two."""
     [finding] = found(elastic(count_min), "elastic.proof")
     assert finding.outcome == outcome
     assert f"the first proof measures {count_min or 'none'}" in finding.text
@@ -206,7 +206,7 @@ def test_more_nodes_that_always_run() -> None:
 
 
 def test_more_nodes_that_may_run() -> None:
-    """None of them starts because of it."""
+    """No node starts because of this change."""
     it = review(elastic(4), elastic(4, count=20))
     assert [(each.written, each.policy) for each in it.changes] == [("pools[gpu].count", "in place")]
     assert (it.join, it.leave) == ((), ())
@@ -215,13 +215,13 @@ def test_more_nodes_that_may_run() -> None:
 
 
 def test_fewer_nodes_that_may_run() -> None:
-    """At most this many leave: the number of running nodes is unknown."""
+    """At most this many nodes leave: the number of running nodes is unknown."""
     it = review(elastic(4), elastic(4, count=12))
     assert (it.join, [(each.group, each.count) for each in it.leave]) == ((), [("gpu", 4)])
 
 
 def test_a_pool_that_becomes_elastic() -> None:
-    """The change in either direction is one, because the count stays."""
+    """A move in either direction is a single change, because the count stays."""
     for base, head in ((planned({}), elastic()), (elastic(), planned({}))):
         assert [each.written for each in review(base, head).changes] == ["pools[gpu].count_min"]
     both = review(planned({}), elastic(count=20)).changes
@@ -254,14 +254,14 @@ def test_a_cluster_that_grew_by_itself_gives_an_empty_review() -> None:
 
 
 def test_a_new_cluster_starts_with_the_nodes_that_always_run() -> None:
-    """The order of operations speaks of those."""
+    """The order of operations mentions permanent nodes."""
     it = reviewed("test", ReviewedStack("base", None), ReviewedStack("head", elastic()))
     assert [(each.group, each.count) for each in it.join] == [("head", 1), ("gpu", 4)]
     assert "nodes: `gpu-[001-004]` start" in review_markdown(it)
 
 
 def test_how_it_is_read() -> None:
-    """Both numbers wherever nodes are counted."""
+    """Both numbers appear wherever nodes are counted."""
     plan = elastic()
     text = plan_text(plan, cost(plan), ())
     assert text.startswith("cluster test on aws us-east-1: 4 to 16 x p5\n")

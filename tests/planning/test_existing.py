@@ -1,4 +1,4 @@
-"""Existing parts of an account: what is wrong with them is an error at its field, with facts; without, unknown."""
+"""Existing parts of an account: problems are errors at their fields with facts, and unknown without."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def findings(of: Plan, **facts: Any) -> list[tuple[str, str, str, str, str]]:
 
 
 def without(key: str, index: int, **fields: Any) -> dict[str, Any]:
-    """The sound facts with one of them changed."""
+    """Return the valid facts with one of them changed."""
     facts = copy.deepcopy(SOUND[key])
     facts[index] |= fields
     return {key: facts}
@@ -197,7 +197,7 @@ def test_a_wrong_part_is_an_error_at_its_field(wrong: str) -> None:
 
 
 def test_nothing_is_known_without_facts() -> None:
-    """Each rule says so about the same fields, and none passes."""
+    """Each rule is unknown for the same fields, and none passes."""
     found = [each for each in planning.rules(plan(), None, TODAY) if each.id.startswith("existing.")]
     assert [each.outcome for each in found] == ["unknown"] * 5
     assert {each.id for each in found} == {
@@ -206,7 +206,7 @@ def test_nothing_is_known_without_facts() -> None:
 
 
 def test_endpoints_in_the_place_of_a_way_out() -> None:
-    """The one that is a route counts where the subnet of nodes has it."""
+    """A gateway endpoint counts if the subnet of nodes routes to it."""
     of = plan(egress="none")
     assert {each[1] for each in findings(of)} == {"pass"}
     [failed] = [each for each in findings(of, **without("owned_subnets", 0, routed=[])) if each[1] == "fail"]
@@ -217,7 +217,7 @@ def test_endpoints_in_the_place_of_a_way_out() -> None:
 
 
 def test_nodes_that_run_have_their_addresses() -> None:
-    """Facts of the owners are not asked for twice, and neither is that of file systems that they run with."""
+    """Addresses of running nodes and file systems are not needed again."""
     facts = {
         "owned_subnets": [owned_subnet(NODES, "10.20.0.0/24", free=0), owned_subnet(STORAGE, "10.20.2.0/24", free=0)]
     }
@@ -237,10 +237,10 @@ def test_the_plan_takes_the_subnets_of_its_zone() -> None:
     assert ("subnet database", DATABASE) in existing_parts(database)
 
 
-def test_what_owners_pay_is_not_counted() -> None:
+def test_costs_of_network_owners_are_not_counted() -> None:
     counted = {each.what for each in cost(plan()).charges}
     assert not counted & {"NAT gateway", "public address", "endpoints"}
-    assert "what its owners bill for the existing network" in cost(plan()).uncounted
+    assert "the owners' bill for the existing network" in cost(plan()).uncounted
 
 
 def test_another_network_is_the_same_cluster_once_more() -> None:
@@ -249,7 +249,7 @@ def test_another_network_is_the_same_cluster_once_more() -> None:
 
 
 def refused(**changes: Any) -> list[tuple[str, str]]:
-    """The problems of a declaration whose network differs from the sound one: path and message."""
+    """Return the problems of a declaration with a changed network: path and message."""
     data: dict[str, Any] = {
         "version": 1,
         "name": "test",

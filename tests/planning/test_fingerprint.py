@@ -1,4 +1,4 @@
-"""The fingerprint: the same for all stamps of a cluster, another one when anything else is declared."""
+"""The fingerprint: the same for all stamps of a cluster, and another one for any other declaration."""
 
 from __future__ import annotations
 
@@ -182,7 +182,7 @@ REFUSED_BY_THE_PLANNER = {
     *OF_FILE_SYSTEMS,
     *OF_ACCOUNTS,
 }
-"""Fields with one valid value on the local cloud; test_storage.py has them on others."""
+"""Fields with a single valid value on the local cloud; test_storage.py has them on others."""
 OF_KUBERNETES = {"network.pods_cidr", "network.services_cidr", "scheduler.pods_per_node"}
 """Fields without an effect on Slurm; test_pods.py has them."""
 OF_ADDONS = {path for path in fields() if path.startswith("scheduler.addons.")}
@@ -190,11 +190,11 @@ OF_ADDONS = {path for path in fields() if path.startswith("scheduler.addons.")}
 OF_HOSTS = {path for path, field in fields().items() if path.startswith("hosts.") and not section_of(field)}
 """Machines, which siblings never share; declaration/test_hosts.py has them."""
 OF_DIRECTORY = {path for path in fields() if path.startswith("directory.")}
-"""None of which has a meaning without the others; test_directory.py has them."""
+"""Fields that depend on each other; test_directory.py has them."""
 NO_MEANING_OF_ITS_OWN = {"extends", "release"}
 """Fields without an effect of their own: the source of a declaration; and the software, which the fingerprint leaves
 out."""
-FOLLOW: dict[str, list[tuple[str, Any]]] = {  # fields that have to change with a field, for they name it
+FOLLOW: dict[str, list[tuple[str, Any]]] = {  # fields that have to change with a field, because they name it
     "pools[].name": [
         ("scheduler.queues[].pools", ["train", "cpu"]),
         ("extras.roles[].groups", ["train"]),
@@ -263,8 +263,8 @@ def test_fields_of_one_value_have_one() -> None:
 
 
 @pytest.mark.parametrize(("path", "value"), IDENTITY.items())
-def test_what_tells_siblings_apart_is_left_out(path: str, value: Any) -> None:
-    """Another name and other addresses are the same cluster once more."""
+def test_fingerprint_ignores_names_and_addresses(path: str, value: Any) -> None:
+    """A cluster with another name and other addresses has the same fingerprint."""
     assert of(changed(path, value)) == of(DECLARED)
 
 
@@ -305,7 +305,7 @@ def test_a_base_leaves_no_trace(tmp_path: Path) -> None:
 
 
 def mutations(value: Any, mark: str = "", counted: bool = False) -> Iterator[tuple[str, Any, bool]]:
-    """Every way to change one value of a plan: where, what comes of it, whether it counts."""
+    """Yield every change of a value of a plan: its place, the changed plan, and whether it counts."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         for field in dataclasses.fields(value):
             counted = "counted" in field.metadata
@@ -329,7 +329,7 @@ ON_KUBERNETES = planned(changed("scheduler.kind", "kubernetes"))
 
 @pytest.mark.parametrize("plan", [PLAN, ON_KUBERNETES])
 def test_every_value_of_a_plan_counts_unless_it_is_marked(plan: Plan) -> None:
-    """The marks beside the plan's fields are what the fingerprint leaves out, and nothing more."""
+    """The fingerprint leaves out the marked fields of the plan, and nothing else."""
     before = fingerprint(plan)
     for path, new, counts in mutations(plan):
         assert (fingerprint(new) != before) is counts, path

@@ -1,6 +1,6 @@
-"""The plan of every stack, as data and as people read it.
+"""The plan of every stack, as data and as text.
 
-`pytest tests/planning --regenerate` writes them anew; the difference is what a reviewer reads.
+`pytest tests/planning --regenerate` writes them again: review their difference.
 """
 
 from __future__ import annotations

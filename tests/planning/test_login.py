@@ -1,4 +1,4 @@
-"""Login nodes: where people submit jobs from, apart from the head."""
+"""Login nodes: users submit jobs there, apart from the head."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_they_run_no_jobs_and_hold_no_state() -> None:
 
 
 def test_a_cloud_starts_them_where_the_head_is() -> None:
-    """They have names, no placement group, addresses and a price."""
+    """Login nodes have names, addresses and a price, and no placement group."""
     none, some = plan(AWS, 0, accounting=True), plan(AWS, 2, accounting=True)
     login = some.groups[2]
     assert [node.name for node in login.nodes] == ["login-001", "login-002"]
@@ -71,7 +71,7 @@ def test_a_cloud_starts_them_where_the_head_is() -> None:
 
 
 def test_a_pool_cannot_have_their_name() -> None:
-    """The group is there or may come."""
+    """The group exists or may be created."""
     assert problem({**LOCAL, "pools": [{"name": "login", "machine": "sim-cpu", "count": 1}]}) == (
         "test: pools[0].name: 'login' is the name of the login nodes\n"
         "  hint: write scheduler: {login_nodes: 1} for some, or name the pool after the use of its nodes\n"
@@ -91,7 +91,7 @@ def test_kubernetes_has_none() -> None:
 
 
 def test_a_role_of_the_users_own_is_for_them_where_there_are_some() -> None:
-    """A group that is not there is no group."""
+    """Without login nodes their group does not exist."""
     own = {"extras": {"roles": [{"path": "roles/x", "groups": ["login"]}]}}
     assert "extras.roles[0].groups[0]: no group is called 'login'" in problem({**LOCAL, **own})
     assert "no group" not in problem({**LOCAL, **own, "scheduler": {"login_nodes": 1}})
@@ -102,7 +102,7 @@ def reviewed(a: Plan | None, b: Plan | None) -> Review:
 
 
 def test_one_more_is_a_change_of_their_number() -> None:
-    """One node starts, and nothing else does."""
+    """A single node starts."""
     found = reviewed(plan(LOCAL, 1), plan(LOCAL, 2))
     assert [(each.written, each.policy, each.restarts) for each in found.changes] == [
         ("scheduler.login_nodes", "in place", 0)

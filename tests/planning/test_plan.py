@@ -33,7 +33,7 @@ def test_the_database_is_only_there_for_accounting(plan_of: Any, accounting: boo
     release = plan_of(pools=[GPU], scheduler={"accounting": accounting}).release
     assert ("database" in dict(release.packages)) is accounting
     assert ("mariadb" in dict(release.versions)) is accounting
-    # nodes of a Kubernetes, those whose logs a cloud keeps, and those that ask a directory have more
+    # nodes of a Kubernetes, nodes with shipped logs, and nodes with a directory have more
     everything = [
         role for role in releases()[release.name].packages if role not in ("kubernetes_node", "logs", "directory")
     ]
@@ -51,7 +51,7 @@ def test_all_other_clusters_of_a_release_share_an_image(plan_of: Any) -> None:
 
 
 def test_pools_of_fewer_nics_take_the_first_rails(plan_of: Any) -> None:
-    """The widest machine decides how many rails there are; a rail has trunks only to leaves that have it."""
+    """The machine with the most NICs decides the number of rails; a rail has trunks only to leaves that use it."""
     plan = plan_of(pools=[SMALL, PREP, GPU], fabric={"leaf_nodes": 2, "rail_rate_mbps": 100})
     assert [rail.interface for rail in plan.fabric.rails] == ["rail0", "rail1"]
     assert [len(group.nodes[0].rail_addresses) for group in plan.groups] == [0, 1, 0, 2]
@@ -63,7 +63,7 @@ def test_pools_of_fewer_nics_take_the_first_rails(plan_of: Any) -> None:
 
 
 def test_one_leaf_needs_no_spine(plan_of: Any) -> None:
-    """Nor has a worst order of ranks."""
+    """Nor does it have a worst order of ranks."""
     plan = plan_of(pools=[GPU], fabric={"leaf_nodes": 4})
     assert all(rail.trunks == () for rail in plan.fabric.rails)
     assert reasons(plan)["fabric.trunks"] == "none: one leaf of a rail holds all nodes"
@@ -71,7 +71,7 @@ def test_one_leaf_needs_no_spine(plan_of: Any) -> None:
 
 
 def test_a_trunk_is_sized_for_a_full_leaf_and_never_rounds_to_nothing(plan_of: Any) -> None:
-    """The last leaf has one node and the trunk of all."""
+    """The last leaf has a single node and the trunk of a full one."""
     plan = plan_of(pools=[SMALL], fabric={"leaf_nodes": 2, "rail_rate_mbps": 100, "oversubscription": 4})
     assert plan.fabric.rails[0].trunks == (Trunk("leaf1-1", 50), Trunk("leaf1-2", 50))
     thin = plan_of(pools=[SMALL], fabric={"leaf_nodes": 1, "rail_rate_mbps": 1, "oversubscription": 4})
@@ -133,7 +133,7 @@ def test_without_queues_there_is_one(plan_of: Any) -> None:
 
 
 def test_accounts_list_their_users(plan_of: Any) -> None:
-    """A user names accounts; the plan says it the other way round, too."""
+    """A user names accounts; the plan also lists users by account."""
     plan = plan_of(
         pools=[GPU],
         users=[{"name": "bob", "uid": 2002, "accounts": ["b", "a"]}, {"name": "alice", "uid": 2001, "accounts": ["a"]}],
@@ -143,7 +143,7 @@ def test_accounts_list_their_users(plan_of: Any) -> None:
 
 
 def test_preemption_that_nothing_asks_for_is_pointed_out(plan_of: Any) -> None:
-    """Switched on without a priority that preempts, it does nothing on Slurm, and the plan says so."""
+    """Without a priority that preempts, preemption has no effect on Slurm, and the plan says so."""
     idle = plan_of(pools=[GPU], scheduler={"preemption": "requeue"})
     assert (
         reasons(idle)["scheduler.preemption"]
@@ -215,7 +215,8 @@ def test_nodes_for_scheduling_only_take_nothing(plan_of: Any, monkeypatch: pytes
 def test_own_roles_and_checks_go_everywhere_unless_said_otherwise(
     plan_of: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A role on every node, a check on all that take jobs; variables keep their types and never become templates."""
+    """A role runs on every node, and a check on all nodes with jobs. Variables keep their types and are never
+    templates."""
     monkeypatch.chdir(Path(__file__).parent / "own")
     roles = [
         {"path": "./motd/", "variables": {"motd_lines": [1, None, "{{ x }}"]}},
@@ -251,7 +252,7 @@ def test_a_burn_in_has_hours(plan_of: Any, proof: Any, minutes: int) -> None:
 
 
 def test_a_layout_for_fewer_nodes(plan_of: Any) -> None:
-    """A pool may have more nodes than a run can take: the plan says how many that are."""
+    """A pool may have more nodes than a run can use: the plan states the usable number."""
     plan = plan_of(pools=[GPU | {"count": 5}], training={"layout": "tp", "tensor_parallel": 2})
     assert reasons(plan)["training.tensor_parallel"] == (
         "gpu: 5 nodes x 1 rank = 5 ranks; in groups of tensor_parallel 5 / 2 = 2.5, which is not whole: "

@@ -63,7 +63,7 @@ def test_an_account_with_room() -> None:
     ],
 )
 def test_an_account_that_says_nothing(facts: Facts | None, why: str) -> None:
-    """All rules are unknown, and one line gives the reason."""
+    """All rules are unknown, and a single line gives the reason."""
     findings = planning.rules(plan_of(), facts, TODAY)
     [one] = [each for each in findings if each.id == "account"]
     assert (one.outcome, one.hint) == ("unknown", READ)
@@ -110,7 +110,7 @@ def test_a_region_without_the_machine() -> None:
 
 
 def test_a_zone_without_the_machine() -> None:
-    """Zones with the machine are named; the head goes where the nodes are."""
+    """Zones with the machine are named; the head is in the zone of the nodes."""
     offers = [offered("m7i.2xlarge", "us-east-1b"), offered("p5.48xlarge", "us-east-1b", "us-east-1d")]
     assert said("placement.offers", plan_of(), offers=offers) == [
         (
@@ -131,7 +131,7 @@ def test_a_zone_without_the_machine() -> None:
 
 
 def test_one_zone_for_all_that_have_to_be_in_it() -> None:
-    """The head is in it, too, and what was bought is where it is: no rule proposes what another one refuses."""
+    """The head is in the same zone, and reservations cannot move: no rule proposes a zone that another rule refuses."""
     offers = [offered("m7i.2xlarge", "us-east-1b", "us-east-1d"), offered("p5.48xlarge", "us-east-1b", "us-east-1d")]
     assert {each[4] for each in said("placement.offers", plan_of(), offers=offers)} == {
         "write one of the zones us-east-1b, us-east-1d"
@@ -162,7 +162,7 @@ def test_nodes_that_are_far_from_each_other() -> None:
 
 
 def test_a_machine_that_takes_fewer_interfaces() -> None:
-    """The cloud would refuse to start it; one that takes more has a slower fabric than it could have."""
+    """The cloud would refuse to start it. A machine that supports more interfaces has a slower fabric than possible."""
     head = {"instance_type": "m7i.2xlarge", "vcpus": 8, "cards": 1, "fabric_interfaces": 0}
     p5 = {"instance_type": "p5.48xlarge", "vcpus": 192, "cards": 32, "fabric_interfaces": 16}
     [fewer] = said("machine.interfaces", plan_of(), described=[head, p5])
@@ -177,7 +177,7 @@ def test_a_machine_that_takes_fewer_interfaces() -> None:
 
 
 def test_facts_of_something_else_than_the_cloud() -> None:
-    """A simulated AWS has the same account as the real one, and says what a test has arranged."""
+    """A simulated AWS has the same account as the real one, with facts of a test."""
     assert said("account", plan_of(), elsewhere="http://127.0.0.1:5000") == [
         (
             "",
@@ -195,8 +195,8 @@ PRIVATE = {"egress": "none"}
 
 
 def test_a_service_that_has_no_endpoint() -> None:
-    """The service lacks an endpoint in the region or zone; gateway endpoints have no zone. One line lists all, with a
-    better zone."""
+    """The service lacks an endpoint in the region or zone; gateway endpoints have no zone. A single line lists all,
+    with a better zone."""
     all_but = [
         {"name": name, "zones": ["us-east-1b"] if name == "logs" else ["us-east-1a"] if name != "s3" else []}
         for name in ("ec2", "ec2messages", "ecr.api", "ecr.dkr", "logs", "s3", "ssm", "ssmmessages", "sts")
@@ -218,8 +218,8 @@ def test_a_service_that_has_no_endpoint() -> None:
 
 
 @pytest.mark.parametrize("egress", ["nat", "none"])
-def test_whoever_lists_no_service_has_not_told(egress: str) -> None:
-    """A simulated AWS lists none: neither a zone nor another egress follows from that."""
+def test_empty_list_of_services_is_unknown(egress: str) -> None:
+    """A simulated AWS lists no services: neither a zone nor another egress follows from that."""
     [told] = said("network.endpoints", plan_of(network={"egress": egress}), services=[])
     assert told[1] == "unknown"
     assert told[3].endswith(": the answer lists none of them for us-east-1")
@@ -233,7 +233,7 @@ SUBNETS = [
 
 
 def test_an_endpoint_that_is_missing() -> None:
-    """Once the network is there; before, there are none and nothing is wrong."""
+    """Endpoints count once the network exists; before, none is missing."""
     there = ["ec2", "ec2messages", "ecr.api", "ecr.dkr", "fsx", "logs", "s3", "ssmmessages", "sts"]
     assert said("network.endpoints", plan_of(network=PRIVATE), subnets=SUBNETS, endpoints=there) == [
         (
@@ -247,7 +247,7 @@ def test_an_endpoint_that_is_missing() -> None:
 
 
 def test_a_subnet_that_is_full() -> None:
-    """The running ones of 17 nodes with the head have their addresses."""
+    """Running nodes, of 17 with the head, already have their addresses."""
     few = [{**SUBNETS[0], "free": 8}]
     assert said("addresses.free", plan_of(), subnets=few, node_addresses=9, ways_out=["nat"]) == []
     assert said("addresses.free", plan_of(), subnets=few, node_addresses=8, ways_out=["nat"]) == [
@@ -280,7 +280,8 @@ def test_a_node_takes_more_than_one_address(fields: dict[str, Any], need: int) -
 
 
 def test_several_interfaces_with_a_public_address() -> None:
-    """AWS starts no such node; one with a single interface would be public. An `up` mends it, and so may begin."""
+    """AWS refuses such nodes, and a node with a single interface would be public. An `up` corrects the subnet, and so
+    may begin."""
     public = [{**SUBNETS[0], "public": True}]
     assert said("network.public", plan_of(), subnets=public, ways_out=["nat"]) == [
         (
@@ -381,7 +382,7 @@ HANGS_ON = [
 
 @pytest.mark.parametrize(("fact", "rule"), HANGS_ON)
 def test_unknown_facts_are_no_pass(fact: str, rule: str) -> None:
-    """A missing fact makes its rules unknown, with the reason and the way to read it."""
+    """A missing fact makes its rules unknown, with the reason and a way to read it."""
     later = [{"purchase": "spot"}, {"purchase": "reserved", "reservation": ARN}]
     plan = plan_of(pool={**RESERVED, "count_min": 4, "fallbacks": later}, lock=True, storage=[LUSTRE])
     fine: dict[str, Any] = {
@@ -415,7 +416,7 @@ def test_every_fact_is_asked_for_by_a_rule() -> None:
         ({"network_limits": [{"name": "x", "value": float("inf")}]}, "a limit is a number"),
     ],
 )
-def test_what_holds_no_facts(change: dict[str, Any], said_: str) -> None:
+def test_refuses_malformed_facts(change: dict[str, Any], said_: str) -> None:
     """The error helps the editor of the file, and no plan uses a part of it."""
     with pytest.raises(ValueError, match=said_):
         account_of({**written(), **change})
@@ -427,9 +428,9 @@ def test_a_fact_that_is_known_and_unknown() -> None:
         account_of({**data, "offers": []})
 
 
-def test_what_facts_refuse_is_said_with_all_else() -> None:
-    """A block that has ended, an endpoint that is missing, an image that is gone, and a size that no file system has:
-    each at its field and with its remedy."""
+def test_findings_from_facts_are_reported_together() -> None:
+    """An expired block, a missing endpoint, a deleted image and an impossible size are reported at their fields, each
+    with a remedy."""
     block = {"purchase": "block", "reservation": "cr-1"}
     source = declared(pool=block, storage=[{**LUSTRE, "capacity": 1300}], network=PRIVATE, lock=True, made_with=RELEASE)
     facts = account(

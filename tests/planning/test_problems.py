@@ -1,4 +1,4 @@
-"""Problems of declarations that are well written and cannot be built: place, fault, reason, remedy."""
+"""Problems of valid declarations that cannot be built: place, fault, reason, remedy."""
 
 from __future__ import annotations
 
@@ -83,14 +83,14 @@ def test_another_name_of_a_machine(plan_text_of: PlanText, monkeypatch: pytest.M
         ("m7i", "runpod", "on runpod there are runpod-b200, runpod-h100-sxm and runpod-h200-sxm"),
     ],
 )  # fmt: skip
-def test_what_is_offered_for_an_unknown_machine(name: str, cloud: str, hint: str) -> None:
+def test_suggestions_for_an_unknown_machine(name: str, cloud: str, hint: str) -> None:
     """Near names, and the same accelerator, on the cluster's cloud first and then elsewhere."""
     found = machine_hint(name, cloud)
     assert found.startswith(hint) if hint.endswith(", ") else found == hint
 
 
 def test_an_unknown_machine_on_an_unknown_cloud() -> None:
-    """Both are said, and neither keeps the other's hint from helping."""
+    """Both are reported, each with its hint."""
     data = {"version": 1, "name": "test", "cloud": "awz", "pools": [{"name": "a", "machine": "p55"}]}
     with pytest.raises(DeclarationError) as error:
         planning.plan(load_value(data, "x"))
@@ -185,7 +185,7 @@ def test_a_larger_range_around_a_small_private_one_is_private_too(plan_text_of: 
 
 
 def test_too_many_pools(plan_text_of: PlanText) -> None:
-    """There is a slot for each of fifteen pools."""
+    """Fifteen pools have a slot each."""
     pools = [f"  - {{name: pool{number}, machine: sim-cpu, count: 1}}\n" for number in range(16)]
     assert refusal(plan_text_of, "pools:\n" + "".join(pools)) == (
         "cluster.yaml:20:5: pools[15]: a cluster has at most 15 pools: a network has 16 slots, the head takes one, "
@@ -286,7 +286,7 @@ def test_all_problems_come_out_together(plan_text_of: PlanText) -> None:
 
 
 def test_a_default_that_does_not_fit_points_at_what_is_around_it(plan_text_of: PlanText) -> None:
-    """A default has no line of its own."""
+    """A default has no line, so that its parent is named."""
     pools = [f"  - {{name: pool{number}, machine: sim-h100, count: 1}}\n" for number in range(14)]
     text = refusal(plan_text_of, "pools:\n" + "".join(pools) + "  - {name: last, machine: sim-h100, count: 1024}\n")
     assert text.startswith(
@@ -296,7 +296,7 @@ def test_a_default_that_does_not_fit_points_at_what_is_around_it(plan_text_of: P
 
 
 def test_a_layout_that_no_number_of_nodes_can_have(plan_text_of: PlanText) -> None:
-    """The arithmetic is said where the degree is written."""
+    """The arithmetic is reported at the degree."""
     text = "pools:\n  - {name: gpu, machine: sim-h100, count: 4}\ntraining: {layout: tp, tensor_parallel: 8}\n"
     assert refusal(plan_text_of, text) == (
         "cluster.yaml:6:41: training.tensor_parallel: pool gpu: 4 nodes x 1 rank = 4 ranks; in groups of "

@@ -1,4 +1,4 @@
-"""Declared settings that Kubernetes cannot follow are refused before anything is made."""
+"""Declared settings that Kubernetes cannot follow are refused before anything is created."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def queues_of(plan: Plan) -> list[Finding]:
             {"preemption": "cancel", "priorities": PRIORITIES},
             "kueue.preemption",
             "scheduler.preemption",
-            "Kueue ends no job that has to make room: it suspends it, and the job starts again when there is room",
+            "Kueue does not cancel a preempted job: it suspends it, and the job starts again when there is room",
             "write preemption: requeue, or off",
         ),
         (
@@ -88,7 +88,7 @@ def queues_of(plan: Plan) -> list[Finding]:
         ),
     ],
 )
-def test_what_kueue_would_not_do_is_refused(
+def test_refuses_unsupported_settings_of_kueue(
     scheduler: dict[str, Any], id_: str, place: str, text: str, hint: str
 ) -> None:
     assert found(**scheduler) == [Finding(id_, "fail", text, hint, place, subject=found(**scheduler)[0].subject)]
@@ -158,7 +158,7 @@ def test_one_node_is_one_teams() -> None:
     assert [(one.id, one.hint) for one in queues_of(plan)] == [("kueue.share", "declare more nodes")]
 
 
-def test_what_it_can_do_passes() -> None:
+def test_supported_settings_of_kueue_pass() -> None:
     """This includes priorities that spare each other without preemption."""
     spared = [{"name": "low", "weight": 1}, {"name": "high", "weight": 2}]
     assert not found(preemption="off", priorities=spared, accounts=[{"name": "a"}, {"name": "b"}])

@@ -1,4 +1,4 @@
-"""Whether an account's limits have room for what a plan takes beside all else that runs there."""
+"""Room in an account's limits for a plan beside everything that already runs."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ def test_a_limit_that_is_too_low() -> None:
     assert not [each for each in said("quota", plan_of(), **facts) if each[0] == P]
 
 
-def test_what_is_reserved_is_within_the_limit_already() -> None:
-    """It was counted at its reservation, if the account owns it."""
+def test_own_reservation_is_within_the_limit() -> None:
+    """The account's own reservation counts from its creation."""
     own, shared = reservation(), reservation(own=False)
     facts: dict[str, Any] = {"machine_limits": [{"name": P, "value": 3072.0}, *limits(STANDARD)]}
     assert not [each for each in said("quota", plan_of(pool=RESERVED), reservations=[own], **facts) if each[0] == P]
@@ -56,7 +56,7 @@ def test_what_is_reserved_is_within_the_limit_already() -> None:
     ],
     ids=["too small", "another type", "ended"],
 )
-def test_what_does_not_start_in_a_reservation_counts(fields: dict[str, Any], beside: int, taken: int) -> None:
+def test_nodes_outside_a_reservation_count(fields: dict[str, Any], beside: int, taken: int) -> None:
     """Only nodes with a place in the reservation are within the limit."""
     facts: dict[str, Any] = {"machine_limits": [{"name": P, "value": 100.0}, *limits(STANDARD)]}
     plan = plan_of(pool=RESERVED)
@@ -85,7 +85,7 @@ LATER = {"count_min": 4, "fallbacks": [{"purchase": "spot"}, {"purchase": "on-de
 
 
 def test_ways_that_are_tried_later_have_limits_too() -> None:
-    """Limits of other ways, beside nodes that always run; too low a limit is a warning at the way."""
+    """Limits include other ways to buy; too low a limit is a warning at that way."""
     short: dict[str, Any] = {
         "machine_limits": [{"name": P, "value": 5000.0}, {"name": SPOT_P5, "value": 2000.0}, *limits(STANDARD, IPS)],
         "running": [{"instance_type": "p5.48xlarge", "spot": True, "count": 1}],
@@ -186,7 +186,7 @@ def test_other_limits() -> None:
 
 
 def test_so_many_placement_groups() -> None:
-    """The limit is the same for every account, and no API reports it: one group for each pool with placement."""
+    """The limit is fixed for every account, and no API reports it: each pool with placement needs a group."""
     full: dict[str, Any] = {"placement_groups": 500}
     assert [each[1:] for each in said("quota", plan_of(), **full)] == [
         (

@@ -1,4 +1,4 @@
-"""Whether what was bought before is what a pool starts in: type, zone, number, time, and who else starts in it."""
+"""Reservations of a pool: type, zone, number, time, and other users of the reservation."""
 
 from __future__ import annotations
 
@@ -110,10 +110,10 @@ WRONG: list[tuple[dict[str, str], dict[str, Any], str, str, str]] = [
 
 
 @pytest.mark.parametrize(("pool", "fields", "place", "text", "hint"), WRONG, ids=lambda each: str(each)[:40])
-def test_what_was_bought_is_not_what_is_declared(
+def test_reservation_differs_from_the_declaration(
     pool: dict[str, str], fields: dict[str, Any], place: str, text: str, hint: str
 ) -> None:
-    """Type, zone, number, way, time: each at its own field."""
+    """Type, zone, number, purchase and time are reported at their fields."""
     found = said("purchase.reservation", plan_of(pool=pool), reservations=[reservation(**fields)])
     assert found == [("gpu", "fail", f"pools[0].{place}", text, hint)]
 
@@ -140,7 +140,7 @@ def test_all_that_is_wrong_with_a_reservation() -> None:
 
 @pytest.mark.parametrize(("ends", "outcome"), [("2026-11-24", "warn"), ("2026-11-22", "warn"), ("2026-11-25", "pass")])
 def test_a_block_that_ends_soon(ends: str, outcome: str) -> None:
-    """The day is said, also when it is far."""
+    """The date is shown, even if it is far."""
     plan = plan_of(pool=BLOCK)
     facts = Facts(account=account(reservations=[reservation(block=True, ends=ends)]))
     [one] = [each for each in planning.rules(plan, facts, TODAY) if each.id == "purchase.reservation"]
@@ -163,7 +163,7 @@ def test_a_reservation_that_is_not_there() -> None:
 
 
 def test_a_way_to_buy_that_is_tried_later() -> None:
-    """A way that would fail is a warning at its field; the first one may well be enough."""
+    """A way to buy that would fail is a warning at its field: the first way may suffice."""
     ways = [{"purchase": "reserved", "reservation": "cr-1"}]
     plan = plan_of(pool={"count_min": 2, "fallbacks": ways})
     found = said("purchase.reservation", plan, reservations=[reservation(block=True, zone="us-east-1b")])
@@ -182,7 +182,7 @@ def pools(*declared: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def test_pools_that_share_a_reservation() -> None:
-    """None of them has it alone, and what runs in it is of all of them."""
+    """No pool has it alone, and running instances count for all of them."""
     plan = plan_of(pools=pools({"count": 12, **RESERVED}, {"count": 12, **RESERVED}, {"count": 12}))
     both = "12 (gpu1) + 12 (gpu2) = 24 start in it"
     assert said("purchase.reservation", plan, reservations=[reservation(total=16)]) == [
@@ -209,7 +209,7 @@ def test_a_pool_in_a_part_of_what_another_one_has() -> None:
 
 
 def test_a_way_that_is_tried_later_takes_what_starts_with_the_work() -> None:
-    """Beside what is there first: nodes that always run are bought otherwise."""
+    """It serves elastic nodes, because permanent nodes are bought first."""
     elastic = {"count": 16, "count_min": 4, "fallbacks": [RESERVED]}
     plan = plan_of(pools=pools(elastic, {"count": 4, **RESERVED}))
     assert said("purchase.reservation", plan, reservations=[reservation(total=16)]) == []
@@ -241,7 +241,7 @@ def test_a_group_of_reservations() -> None:
 
 @pytest.mark.parametrize("inside", [None, []])
 def test_a_group_of_reservations_that_is_not_there(inside: list[str] | None) -> None:
-    """An empty group counts as well; findings about other reservations stay."""
+    """An empty group is refused as well; findings about other reservations stay."""
     plan = plan_of(pools=pools({"count": 8, **RESERVED}, {"count": 8, "purchase": "reserved", "reservation": ARN}))
     groups = [{"name": ARN, "reservations": inside}]
     facts: dict[str, Any] = {"reservations": [reservation()], "reservation_groups": groups}
@@ -266,7 +266,7 @@ def test_a_group_of_reservations_that_was_declared_later() -> None:
 
 
 def test_a_reservation_that_will_be_too_small() -> None:
-    """Its size is known before it begins; its free count is not considered until then."""
+    """Its size is known before it begins; its free count is ignored until then."""
     coming = reservation(state="scheduled", total=12, available=0)
     texts = [each[3] for each in said("purchase.reservation", plan_of(pool=RESERVED), reservations=[coming])]
     assert texts[1:] == ["cr-1 is for 12 nodes, and pool gpu has 16"]

@@ -47,7 +47,7 @@ def findings(plan: Plan, **facts: Any) -> tuple[planning.Finding, ...]:
     ],
 )
 def test_a_missing_right(why: str, because: str, hint: str) -> None:
-    """It names action, resource and what is to be added, with the account's number."""
+    """The error names action, resource and the missing statement, with the account's number."""
     made = plan_of()
     vpcs = VPCS.replace("{account}", "123456789012")
     statement = json.dumps({"Effect": "Allow", "Action": ["ec2:DeleteVpc"], "Resource": vpcs})
@@ -82,8 +82,8 @@ def test_a_role_that_is_passed_has_its_condition() -> None:
     assert {each["Resource"] for each in statements} == {"arn:aws:iam::123456789012:role/test-*"}
 
 
-def test_what_is_made_once_in_an_account_is_a_warning() -> None:
-    """A role of a service may be there already, and then nobody has to make it."""
+def test_missing_right_for_a_service_role_is_a_warning() -> None:
+    """The service role may already exist."""
     made = plan_of()
     found = said(UP, made, rights=judged(made, iam_CreateServiceLinkedRole=("denied", "")))
     assert {outcome for _, outcome, *_ in found} == {"warn"}
@@ -108,8 +108,8 @@ def test_root_has_no_limits() -> None:
     assert (one.outcome, one.hint) == ("warn", "read the account as the user or role that runs `up`")
 
 
-def test_what_was_never_asked_is_unknown() -> None:
-    """Without facts, without an answer, and of what was declared later."""
+def test_unread_rights_are_unknown() -> None:
+    """Rights are unknown without facts or an answer, and for later changes of the declaration."""
     made = plan_of()
     [one] = [each for each in planning.rules(made, None, TODAY) if each.id == UP]
     assert (one.outcome, one.text, one.hint) == (
@@ -128,7 +128,7 @@ def test_what_was_never_asked_is_unknown() -> None:
 
 
 def test_launches_that_were_tried() -> None:
-    """Each group has its own answer; what was not tried is no yes."""
+    """Each group has its own answer; an untried launch is no pass."""
     launches = [
         {"group": "head", "outcome": "accepted", "why": ""},
         {"group": "gpu", "outcome": "refused", "why": "ec2:RunInstances on a subnet: no statement allows it"},

@@ -73,7 +73,7 @@ def test_loopback_that_nobody_measured(plan_of: Any, facts: Facts | None) -> Non
 
 
 def test_a_pool_in_no_queue(plan_of: Any) -> None:
-    """Its nodes would idle, although queues are declared."""
+    """Its nodes would idle although queues are declared."""
     pools = [{**GPU, "name": "gpu", "count": 4}, {"name": "prep", "machine": "sim-cpu", "count": 2}]
     queues = [{"name": "main", "pools": ["gpu"], "default": True}]
     [one] = [
@@ -124,12 +124,12 @@ def test_the_advised_rate_is_the_highest_that_passes(
 
 @pytest.mark.parametrize("rule", registry.RULES, ids=lambda rule: rule.check.__name__)
 def test_a_check_takes_what_its_record_says(rule: Rule) -> None:
-    """The plan, then facts and day where the record has them, and nothing else: no argument is there for nothing."""
+    """Arguments are the plan, and facts and date if the record asks for them; no argument is unused."""
     assert [*inspect.signature(rule.check).parameters] == ["plan", *rule.needs]
 
 
 def test_every_check_has_a_record() -> None:
-    """Each public function of the room that yields findings is in the registry, once."""
+    """Each public function of the room that yields findings is in the registry once."""
     here = registry.__name__.rpartition(".")[0]
     folder = importlib.import_module(here).__path__
     modules = [importlib.import_module(f"{here}.{each.name}") for each in pkgutil.iter_modules(folder)]

@@ -1,4 +1,4 @@
-"""Tenants of one fabric."""
+"""Tenants of a shared fabric."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def test_partitions_of_infiniband_and_vlans_of_ethernet() -> None:
 
 
 @given(st.lists(st.integers(1, 9), max_size=12))
-def test_nobody_shares_a_node_or_a_number(sizes: list[int]) -> None:
+def test_tenants_share_no_node_or_key(sizes: list[int]) -> None:
     """An additional tenant leaves all others unchanged."""
     asked = [(f"tenant{number}", nodes) for number, nodes in enumerate(sizes) if sum(sizes) <= 64]
     placed = tenants(INFINIBAND, asked)
@@ -50,7 +50,7 @@ def test_leaves_of_two_tenants_are_told() -> None:
         ([(str(number), 1) for number in range(4094)], "4094 tenants, and ethernet tells 4093 apart"),
     ],
 )
-def test_what_does_not_fit_says_so(asked: list[tuple[str, int]], message: str) -> None:
+def test_refuses_tenants_that_do_not_fit(asked: list[tuple[str, int]], message: str) -> None:
     tree = dataclasses.replace(ETHERNET, nodes=64)
     with pytest.raises(FabricError, match=message):
         tenants(tree, asked)

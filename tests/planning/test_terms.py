@@ -1,4 +1,4 @@
-"""Existing storage and terms of an account's owners: what is wrong is an error at its field; without facts, unknown."""
+"""Existing storage and account policies: problems are errors at their fields, and unknown without facts."""
 
 from __future__ import annotations
 
@@ -175,7 +175,7 @@ def test_sound_terms_pass() -> None:
 
 
 @pytest.mark.parametrize("wrong", WRONG)
-def test_what_is_wrong_is_an_error_at_its_field(wrong: str) -> None:
+def test_errors_are_reported_at_their_field(wrong: str) -> None:
     facts, (id_, place, text) = WRONG[wrong]
     failed = [each for each in judged(plan(), **facts) if each[1] != "pass"]
     assert failed == [(id_, "fail", place, text)]
@@ -202,8 +202,8 @@ OF_OWNERS = [
 
 
 @pytest.mark.parametrize(("fact", "rule"), OF_OWNERS)
-def test_what_was_not_read_is_no_pass(fact: str, rule: str) -> None:
-    """A missing fact makes its rules unknown, with the reason and the way to read it."""
+def test_missing_facts_are_unknown(fact: str, rule: str) -> None:
+    """A missing fact makes its rules unknown, with the reason and a way to read it."""
     facts = Facts(account=account(**{**THERE, fact: None}, unknown={fact: WHY}))
     found = [each for each in planning.rules(plan(), facts, TODAY) if each.id == rule]
     assert found
@@ -211,7 +211,7 @@ def test_what_was_not_read_is_no_pass(fact: str, rule: str) -> None:
     assert all(WHY in each.text and each.hint == AGAIN for each in found)
 
 
-def test_what_depends_on_the_call_is_unknown() -> None:
+def test_conditions_on_a_call_are_unknown() -> None:
     """A condition may or may not hold, so that the result is unknown."""
     [found] = [
         each
@@ -221,13 +221,13 @@ def test_what_depends_on_the_call_is_unknown() -> None:
     assert found[1] == "unknown"
 
 
-def test_nobody_judges_a_boundary_of_a_managed_kubernetes() -> None:
+def test_boundary_of_a_managed_kubernetes_is_unknown() -> None:
     of = plan(network={}, storage=[], scheduler={"kind": "kubernetes"}, account={"permissions_boundary": BOUNDARY})
     [found] = [each for each in judged(of) if each[0] == "existing.boundary"]
     assert found[1] == "unknown"
 
 
-def test_what_nobody_enforces_is_a_warning() -> None:
+def test_unenforced_tag_policy_is_a_warning() -> None:
     found = judged(plan(), **other("tag_rules", 0, values=["x"], enforced=False))
     assert [each[1] for each in found if each[0] == "tags.policy"] == ["warn"]
 
@@ -240,7 +240,7 @@ def test_efa_takes_a_file_system_that_was_made_with_it() -> None:
 
 
 def test_it_costs_the_stack_nothing() -> None:
-    """Its owners pay for it; resources of the stack are counted."""
+    """Its owners pay for it; only resources of the stack are counted."""
     own = {"name": "own", "kind": "efs", "tier": "regional", "mount": "/own"}
     of = plan(storage=[*STORAGE, own])
     assert by_use(of) == ["own"]
@@ -270,7 +270,7 @@ def test_taking_it_out_loses_nothing() -> None:
     ],
 )
 def test_moving_to_existing_parts_is_refused(before: dict[str, Any], after: dict[str, Any], field: str) -> None:
-    """Storage in another network, or under another key, would be replaced by an empty one."""
+    """Storage in another network, or with another key, would be replaced by an empty one."""
     found = review("one", ReviewedStack("a", plan(**before)), ReviewedStack("b", plan(**after)))
     assert {each.policy for each in found.changes if each.field == field} == {"refuse"}
     assert found.verdict == "fail"

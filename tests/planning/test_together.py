@@ -1,4 +1,4 @@
-"""A declaration with many mistakes: all that can be found is said at once, and nothing that only follows from it."""
+"""A declaration with many mistakes: all of them are reported at once, without consequences."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ scheduler: {kind: kubernetes, topology: block}
 
 
 def test_all_at_once(plan_text_of: PlanText) -> None:
-    """Problems of form and of meaning come in the order in which they are written."""
+    """Problems of form and of meaning are in the order of the file."""
     with pytest.raises(DeclarationError) as error:
         plan_text_of(WRONG)
     said = str(error.value)
@@ -153,7 +153,7 @@ def test_nothing_that_follows(plan_text_of: PlanText, written: str, instead: str
 
 @pytest.mark.parametrize("cloud", SOUND)
 def test_one_mistake_is_one_problem(cloud: str) -> None:
-    """Any single invalid value gives one problem: a valid plan has no other."""
+    """Any single invalid value gives a single problem."""
     data = yaml.safe_load(SOUND[cloud])
     planning.plan(load_value(data, "test"))
     for path in leaves(data):
@@ -164,7 +164,7 @@ def test_one_mistake_is_one_problem(cloud: str) -> None:
 
 @pytest.mark.parametrize("cloud", SOUND)
 def test_one_misspelled_key_is_one_problem(cloud: str) -> None:
-    """Its meaning is unknown, so that no default is assumed."""
+    """The meaning of the key is unknown, so that no default is assumed."""
     data = yaml.safe_load(SOUND[cloud])
     for path in leaves(data):
         if isinstance(path[-1], str):
@@ -207,7 +207,7 @@ def test_rules_come_along() -> None:
 
 @pytest.mark.parametrize("cloud", SOUND)
 def test_a_mistake_makes_no_rule_say_no(cloud: str) -> None:
-    """With any single invalid value, other findings are those of the valid declaration."""
+    """With any single invalid value, other findings equal those of the valid declaration."""
     data = yaml.safe_load(SOUND[cloud])
     _, findings = planning.judged(load_value(data, "test"), None, DAY)
     refused = {each.refusal for each in findings if each.outcome == "fail"}

@@ -1,4 +1,4 @@
-"""Explanations of unknown values of a plan, as of known ones."""
+"""Explanations of unknown values of a plan."""
 
 from __future__ import annotations
 
@@ -46,6 +46,6 @@ def test_addresses_that_are_needed(said_of) -> None:  # type: ignore[no-untyped-
 
 
 @pytest.mark.parametrize("field", ["network.pods_cidr", "network.services_cidr", "scheduler.pods_per_node"])
-def test_what_only_a_kubernetes_uses(field: str, said_of) -> None:  # type: ignore[no-untyped-def]
+def test_fields_of_kubernetes_are_unknown_without_it(field: str, said_of) -> None:  # type: ignore[no-untyped-def]
     [reason] = said_of("aws", "p5", 4, field).reasons
     assert reason.why == "nothing follows from it here: this plan has no network.pods"

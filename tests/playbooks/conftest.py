@@ -46,7 +46,7 @@ DECLARATION = {
             {"name": "urgent", "pools": ["gpu"], "priority": "high"},
         ],
     },
-    "proof": {"level": "none"},  # playbooks alone prove nothing, and what waits for a proof takes no jobs
+    "proof": {"level": "none"},  # playbooks prove nothing, and unproven nodes take no jobs
 }
 CLAIM = "stack test of project test"
 Edit = Callable[[dict[str, Any]], None]
@@ -55,7 +55,7 @@ SECRETS = {"slurm_key": "a-key-of-the-tests" * 20, "database_password": "pass0wo
 
 @dataclass
 class Cluster:
-    """Nodes, and what one does to them."""
+    """Nodes, and operations on them."""
 
     plan: Plan
     key: Path
@@ -121,7 +121,7 @@ class Cluster:
         return done.stdout.strip()
 
     def until(self, node: str, command: str, expected: str, limit_s: float = 120) -> None:
-        """Waits until a command says what is expected."""
+        """Wait until a command prints the expected text."""
         end = time.monotonic() + limit_s
         while (said := self.shell(node, command)) != expected:
             assert time.monotonic() < end, f"{command} said {said!r} and not {expected!r} for {limit_s} s"
@@ -135,7 +135,7 @@ class Cluster:
         self.boot()
 
     def module(self, node: str, name: str, arguments: dict[str, Any], check: bool = False) -> dict[str, Any]:
-        """Runs one of our modules on a node as its action would, without Ansible around it."""
+        """Run a module of the toolkit on a node as its action would, without Ansible."""
         member = next(each for each in self.roster.members if each.name == node)
         work = {"sources": on_node.sources(name), "arguments": arguments, "check": check}
         script = Path(f"/exports/shared/{uuid.uuid4().hex}.json")
@@ -153,9 +153,10 @@ def plan_of(name: str, count: int = 3, **fields: Any) -> Plan:
 
 @contextlib.contextmanager
 def booted(plan: Plan, folder: Path, more: Sequence[str] = ()) -> Iterator[Cluster]:
-    """Nodes that no playbook has run on, gone afterwards.
+    """Yield nodes without a playbook run, and remove them afterwards.
 
-    A machine of a cloud finds more packages in its repositories; a node, which has none, has them from the beginning.
+    Machines of a cloud install packages from repositories; these nodes have none, and contain the packages from the
+    beginning.
     """
     key = folder / "id"
     subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", key], check=True, timeout=30)
@@ -174,7 +175,7 @@ def booted(plan: Plan, folder: Path, more: Sequence[str] = ()) -> Iterator[Clust
 
 @contextlib.contextmanager
 def stamped(plan: Plan, folder: Path) -> Iterator[Cluster]:
-    """A configured cluster, gone afterwards."""
+    """Yield a configured cluster, and remove it afterwards."""
     with booted(plan, folder) as made:
         made.play()
         yield made

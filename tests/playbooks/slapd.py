@@ -1,4 +1,4 @@
-"""A real directory beside the nodes: Debian's slapd, in the network of a room, on the machine that the room is on."""
+"""A real directory near the nodes: Debian's slapd, in the network of a room, on the same machine."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ class Directory:
         (self.folder / "slapd.conf").write_text(text)
 
     def serve(self, people: Sequence[Person], groups: Sequence[str]) -> None:
-        """Have exactly these entries."""
+        """Serve exactly these entries."""
         self.end()
         shutil.rmtree(self.folder / "data", ignore_errors=True)
         (self.folder / "data").mkdir()

@@ -46,7 +46,7 @@ def end(cluster: Cluster, *jobs: str) -> None:
 
 
 def test_a_second_run_changes_nothing(cluster: Cluster) -> None:
-    """Neither in the database nor anywhere else."""
+    """The database and everything else stay unchanged."""
     assert cluster.drift() == []
     assert cluster.play().changed == 0
 
@@ -59,7 +59,7 @@ def test_records_are_not_lost_to_two_that_write_at_once(cluster: Cluster) -> Non
 
 
 def test_a_job_gets_the_priority_of_its_queue(cluster: Cluster) -> None:
-    """Unless it asks for another."""
+    """A job may request another priority."""
     jobs = [submit(cluster, "alice", options) for options in ("-p main", "-p urgent", "-p main --qos high")]
     found = [cluster.shell("head", f"squeue -h -j {job} -o %q") for job in jobs]
     end(cluster, *jobs)
@@ -67,14 +67,14 @@ def test_a_job_gets_the_priority_of_its_queue(cluster: Cluster) -> None:
 
 
 def test_an_account_holds_no_more_accelerators_than_it_may(cluster: Cluster) -> None:
-    """The rest waits, and says why."""
+    """Other jobs wait, with the reason."""
     jobs = [submit(cluster, "alice", "-N1 --gres=gpu:8") for _ in range(2)]
     cluster.until("head", f"squeue -h -j {jobs[0]} -o %T", "RUNNING")
     cluster.until("head", f"squeue -h -j {jobs[1]} -o %r", "AssocGrpGRES")
     end(cluster, *jobs)
 
 
-def test_who_has_no_account_runs_no_job(cluster: Cluster) -> None:
+def test_job_needs_an_account(cluster: Cluster) -> None:
     """An account is the permission to use the cluster."""
     said = cluster.shell("head", 'useradd --uid 2099 eve; su eve -c "srun true" 2>&1 || true; userdel eve')
     assert "Invalid account" in said
@@ -87,7 +87,7 @@ def test_root_runs_jobs_in_every_queue(cluster: Cluster) -> None:
 
 
 def test_accelerators_are_charged_for(cluster: Cluster) -> None:
-    """Fair share would otherwise count a job of eight accelerators like one of one core; all users can query it from
+    """Otherwise fair share would count a job with eight accelerators like one with a core. All users can query usage on
     every node."""
     job = submit(cluster, "bob", "-N1 --gres=gpu:8", "true")
     asked = f"su bob -c 'sacct -X -n -P -j {job} --format=alloctres,state'"
@@ -104,7 +104,7 @@ def test_a_higher_priority_takes_the_nodes(cluster: Cluster) -> None:
     end(cluster, low, high)
 
 
-def test_what_was_used_is_remembered_over_a_power_cut(cluster: Cluster) -> None:
+def test_usage_survives_a_power_cut(cluster: Cluster) -> None:
     """Database, slurmdbd and slurmctld come up in their order by themselves."""
     job = submit(cluster, "bob", "-N1", "true")
     used = f"sacct -X -n -P -j {job} --format=account,qos,state"

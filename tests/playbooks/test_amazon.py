@@ -1,7 +1,7 @@
-"""The release for Amazon Linux on a node that is none: real dnf and rpm, and packages without content.
+"""The release for Amazon Linux on a Debian node that claims to be Amazon Linux: real dnf and rpm with a separate
+database, and packages without content.
 
-The node says that it runs Amazon Linux, and has a database of rpm of its own beside Debian's packages. For each package
-there is a newer one, which must not come. What is built there is small, and is not Slurm.
+Each package has a newer version, which must not be installed. The built software is small, and is not Slurm.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ NEEDS = {
     "libnvidia-container-tools": ("libnvidia-container1", "1.19.1"),
     "cuda-nvcc-13-0": ("libnvvm-13-0", "13.0.88"),
 }
-"""Packages that come along in one version: the driver's, and others with similar names."""
+"""Packages installed along with the driver in the same version, and others with similar names."""
 DATA = {"name": "data", "kind": "fsx-lustre", "tier": "SCRATCH_2", "capacity": 1200, "mount": "/data"}
 RENTED = {
     "version": 1,
@@ -89,7 +89,7 @@ PERF = ["build/all_reduce_perf"]
 
 @dataclasses.dataclass
 class Amazon:
-    """A node of the machine room that the playbooks take for the rented machine."""
+    """A node of the machine room that the playbooks treat as the rented machine."""
 
     cluster: Cluster
     plan: Plan
@@ -104,7 +104,7 @@ class Amazon:
         }
 
     def inventory(self, edit: Edit = lambda _: None) -> dict[str, Any]:
-        """The rented machine's, with the roles that bring something onto it, and no others."""
+        """The rented machine's inventory, with the roles that install something, and no others."""
         roster = self.cluster.roster
         files = slurm.files(self.plan, roster)
         inventory = configuration.inventory(self.plan, roster, files, content="amazon", attached=Attached())["all"]
@@ -113,7 +113,7 @@ class Amazon:
         inventory["hosts"] = {NODE: inventory["hosts"][NODE]}
         inventory["children"] = {role: {"hosts": {NODE: {}}} for role in (*roles, "storage")}
         inventory["vars"] |= {"ansible_python_interpreter": "/usr/local/bin/python-of-amazon", **self.sources}
-        # settings of this machine's kernel that each network has for itself
+        # kernel settings of which each network namespace has its own
         inventory["vars"]["efa_settings"] = {"net.ipv4.tcp_fin_timeout": 50}
         edit(inventory)
         return {"all": inventory}
@@ -146,7 +146,7 @@ class Amazon:
 
 
 def spec(name: str, version: str, epoch: int = 0, needs: str = "") -> str:
-    """Return the spec of a package without content, but with a service where the real one has one."""
+    """Return the spec of a package without content; it has a service if the real one does."""
     version, _, release = version.partition("-")
     lines = [f"Name: {name}", f"Version: {version}", f"Release: {release or 1}", "Summary: none", "License: none"]
     lines += [
@@ -164,7 +164,7 @@ def spec(name: str, version: str, epoch: int = 0, needs: str = "") -> str:
 
 
 def repository(node: Callable[[str, float], str], share: Path, plan: Plan) -> None:
-    """All packages of the release, each in two versions but for those that the suite has the say of."""
+    """Build all packages of the release, each in two versions unless the suite decides the version."""
     folder = share / "specs"
     folder.mkdir()
     brought = [*plan.release.hardware, *plan.release.clients]
@@ -208,7 +208,7 @@ def amazon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Amazon]:
 
 
 def test_packages_come_in_the_versions_of_the_release(amazon: Amazon) -> None:
-    """Although a newer one of each is there; what comes along is the driver's, and what the kernel needs is its own."""
+    """Newer versions exist. Dependencies have the driver's version, and modules the kernel's."""
     found = amazon.installed()
     for software in (*amazon.plan.release.hardware, *amazon.plan.release.clients):
         wanted = {name: v if "-" in v else f"{v}-1" for name, v in software.packages if v}
@@ -220,8 +220,8 @@ def test_packages_come_in_the_versions_of_the_release(amazon: Amazon) -> None:
 
 
 def test_no_upgrade_brings_another_version(amazon: Amazon, golden: Callable[[Path, str], None]) -> None:
-    """Neither of what a release names nor of the kernel that its modules are built for. What comes along has newer ones
-    that it does not fit, and so stays, too."""
+    """Neither packages of the release nor the kernel of its modules are upgraded. Newer dependencies do not fit, and
+    stay away, too."""
     assert "Nothing to do." in amazon.shell("dnf -y upgrade --nobest")
     assert "Unable to find a match" in amazon.shell("dnf -y install nvidia-driver-cuda-999.1 2>&1 || true")
     golden(GOLDEN / "amazon.txt", amazon.shell("cat /etc/dnf/plugins/versionlock.list") + "\n")
@@ -235,8 +235,8 @@ def test_a_second_run_changes_nothing(amazon: Amazon) -> None:
     assert amazon.shell(f"stat -c %U {slurm.PYXIS}; id -u slurm") == "root\n64030"
 
 
-def test_what_has_no_package_is_built_and_runs(amazon: Amazon) -> None:
-    """The exporter of DCGM with its service, beside those that packages bring; and nccl-tests."""
+def test_unpackaged_software_is_built_and_runs(amazon: Amazon) -> None:
+    """DCGM's exporter and its service are built, and nccl-tests."""
     for service in (*SERVICES.values(), "nvidia-dcgm-exporter"):
         assert amazon.shell(f"sv status /etc/stampworks/services/{service}").startswith("run:")
     assert amazon.shell("all_reduce_perf") == "first, built by nobody"
@@ -273,10 +273,10 @@ def test_a_version_that_no_repository_has_is_said(amazon: Amazon) -> None:
     assert amazon.pinned("another", {"efa": "3.3.1"})["drift"] == [words]
 
 
-def test_what_is_loosened_is_held_again(amazon: Amazon) -> None:
+def test_removed_hold_is_restored(amazon: Amazon) -> None:
     """A removed hold on a package is drift."""
     amazon.shell("sed -i '/^!kernel6.12-devel$/d' /etc/dnf/plugins/versionlock.list")
-    # both roles that build modules say it, and the first of them holds it
+    # both roles that build modules need it, and the first one holds it
     assert {*amazon.look().drift} == {(NODE, f"package kernel6.12-devel-{KERNEL} is not held")}
     assert amazon.play().changed == 1
     assert amazon.look().drift == ()
@@ -301,7 +301,7 @@ def test_another_module_that_is_loaded_wants_a_reboot(amazon: Amazon) -> None:
 
 
 def test_slurm_is_built_with_an_image_and_never_on_a_node(amazon: Amazon) -> None:
-    """A node that differs says in what, and from what to start it."""
+    """The error names the difference, and the image to boot."""
     amazon.shell("rm /usr/lib64/libslurm.so; echo >>/usr/sbin/a-daemon")
     said = amazon.refused()
     assert (

@@ -1,4 +1,4 @@
-"""Images of containers that are made of a node's own files."""
+"""Container images built from a node's own files."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def files(data: bytes) -> dict[str, bytes]:
 
 
 def opened(data: bytes) -> tuple[dict[str, Any], dict[str, tarfile.TarInfo]]:
-    """The settings, and what is in the one layer, of the image that the index names."""
+    """Return the settings of the indexed image, and the content of its only layer."""
     whole = files(data)
 
     def blob(described: dict[str, Any]) -> bytes:
@@ -59,7 +59,7 @@ def test_an_image_has_what_it_is_made_of(content: dict[str, Any]) -> None:
 
 
 def test_the_same_files_make_the_same_image(content: dict[str, Any]) -> None:
-    """Whenever it is made: only then can a second run see that there is nothing to do."""
+    """The digest does not depend on time: a second run can see that nothing changed."""
     first = archive("local/one:1", content)
     file = Path(content["copies"][0])
     file.touch()

@@ -20,7 +20,7 @@ pytestmark = [pytest.mark.cluster, pytest.mark.long]
 GATEWAY = "10.98.0.1"
 SERVICE = "/etc/stampworks/services/directory"
 FORGET = f"sv -w 20 force-stop {SERVICE}; rm -f /var/lib/sss/db/* /var/lib/sss/mc/*; sv up {SERVICE}"
-"""Have SSSD ask at once, and not when its cache expires."""
+"""Let SSSD query the server at once, not when its cache expires."""
 EVERYBODY = ("head", "gpu-001", "gpu-002")
 SCHEDULER = {"accounting": True, "accounts": [{"name": "research"}, {"name": "product"}]}
 USERS = [{"name": "alice", "uid": 2001, "accounts": ["product"]}]
@@ -43,7 +43,7 @@ class Site:
     folder: Path
 
     def key(self, name: str) -> str:
-        """Return the public key of a user, whose private key is in the folder."""
+        """Return the public key of a user; the folder has the private key."""
         file = self.folder / name
         if not file.exists():
             subprocess.run(
@@ -118,14 +118,14 @@ def test_they_are_the_same_on_every_node(site: Site) -> None:
 
 
 def test_the_password_is_nobodys(site: Site) -> None:
-    """Neither to read on a node, nor in what the playbook said."""
+    """It is readable neither on a node nor in the playbook's output."""
     assert site.cluster.shell("head", "stat -c '%a %U' /etc/sssd/sssd.conf") == "600 root"
     assert slapd.PASSWORD in site.cluster.shell("head", "cat /etc/sssd/sssd.conf")
     assert slapd.PASSWORD not in "".join(site.cluster.said)
 
 
 def test_she_logs_in_with_the_key_of_the_directory(site: Site) -> None:
-    """Her home is made for her alone, and her jobs run as her on other nodes, charged to the account."""
+    """Her home is private, and her jobs run as her on other nodes, charged to the account."""
     assert site.says("dora", "pwd; stat -c '%a %U %G' .").splitlines() == ["/shared/home/dora", "700 dora dora"]
     said = site.says("dora", "srun --nodes=2 sh -c 'cd && echo $(id -un) $HOME $(stat -c %i .)' | sort -u")
     assert said == f"dora /shared/home/dora {site.says('dora', 'stat -c %i .')}"
@@ -135,14 +135,14 @@ def test_she_logs_in_with_the_key_of_the_directory(site: Site) -> None:
     assert site.says("dora", asked) == "dora|research|COMPLETED"
 
 
-def test_who_is_in_no_group_of_access_does_not_get_in(site: Site) -> None:
-    """Although the directory has her, and her key."""
+def test_login_needs_a_group_with_access(site: Site) -> None:
+    """The directory has the user and her key, but no group with access."""
     assert site.cluster.shell("head", "id -u eve") == "20002"
     assert "Connection closed" in site.refused("eve")
 
 
-def test_who_leaves(site: Site) -> None:
-    """A key that goes, then membership: without a change of the declaration, and seen as drift of the accounts."""
+def test_leaving_user_loses_access(site: Site) -> None:
+    """First the key is removed, then the membership. The declaration stays, and the accounts show drift."""
     dora, eve = Person("dora", 20_001, [site.key("dora")]), Person("eve", 20_002, [site.key("eve")])
     site.serve(Person("dora", 20_001), eve)
     assert "Permission denied" in site.refused("dora")

@@ -53,7 +53,7 @@ def test_text_arrives_as_it_is(write: Writer, tmp_path: Path, content: str) -> N
 
 
 def test_a_tree_becomes_its_files(tmp_path: Path) -> None:
-    """Each file has its place below the path; files of Python's cache are left out."""
+    """Each file has its place below the path; Python's cache files are left out."""
     for name in ("one.py", "deeper/two.py", "__pycache__/one.pyc"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(name)
@@ -92,10 +92,8 @@ def test_kernel_settings_must_be_in_force(write: Writer, tmp_path: Path, monkeyp
         (lambda path: path.chmod(0o640), "has another owner or mode"),
     ],
 )
-def test_what_differs_is_said_without_what_is_in_it(
-    write: Writer, tmp_path: Path, spoil: Callable[[Path], None], words: str
-) -> None:
-    """The words may be shown to anybody, whatever the file holds."""
+def test_drift_does_not_show_contents(write: Writer, tmp_path: Path, spoil: Callable[[Path], None], words: str) -> None:
+    """The text may be shown to anybody, whatever the file contains."""
     wanted = entry(tmp_path / "key", "s3cret", mode="0600", secret=True)
     write(wanted)
     spoil(tmp_path / "key")
@@ -113,7 +111,7 @@ def test_a_changed_mode_is_a_change(write: Writer, tmp_path: Path) -> None:
     assert (tmp_path / "file").stat().st_mode & 0o7777 == 0o600
 
 
-def test_what_the_set_no_longer_holds_is_removed(write: Writer, tmp_path: Path) -> None:
+def test_files_dropped_from_a_set_are_removed(write: Writer, tmp_path: Path) -> None:
     """Only files of an earlier run of the same set are removed, and no folder of others."""
     (tmp_path / "mine").write_text("not of the set")
     write(
@@ -176,7 +174,7 @@ def test_commands_run_when_something_changed(write: Writer, tmp_path: Path) -> N
 
 
 def test_a_failing_command_puts_everything_back(write: Writer, tmp_path: Path) -> None:
-    """The next run sees the difference again, so what failed is tried again."""
+    """The next run sees the difference again, and tries again."""
     write(entry(tmp_path / "kept", "before"), entry(tmp_path / "gone", "x"))
     wanted = [entry(tmp_path / "kept", "after"), entry(tmp_path / "new", "y")]
     then = [["sh", "-c", "echo no such setting >&2; exit 3"]]
@@ -197,13 +195,13 @@ def test_a_directory_in_the_way_is_said(write: Writer, tmp_path: Path) -> None:
 
 
 def test_an_unknown_owner_is_said(write: Writer, tmp_path: Path) -> None:
-    """The error has the owner's name, which comes from a role."""
+    """The error has the owner's name, which a role sets."""
     result = write(entry(tmp_path / "file", "x", owner="nobody-here"))
     assert result["msg"] == "no user is called 'nobody-here' on this node"
 
 
 def test_a_secret_is_never_shown(write: Writer, tmp_path: Path) -> None:
-    """Neither the old text nor the new one."""
+    """Neither the old nor the new text is shown."""
     write(entry(tmp_path / "key", "0ld-s3cret", secret=True))
     result = write(entry(tmp_path / "key", "n3w-s3cret", secret=True))
     assert result["changed"]

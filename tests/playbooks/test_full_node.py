@@ -1,4 +1,4 @@
-"""A node with a full disk: the error names the file, and readers of our files see complete ones."""
+"""A node with a full disk: the error names the file, and readers never see partial files."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ print(json.dumps([failed, left, again["changed"], len((disk / "large").read_text
 
 
 def test_a_full_disk_leaves_nothing_half_written(tmp_path: Path) -> None:
-    """The error names the file; what was written before it is put back, and the next run does all of it."""
+    """The error names the file; earlier changes are undone, and the next run repeats all of them."""
     mount = 'mount -t tmpfs -o size=64k none "$0" && exec "$@"'
     command = ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c", mount, str(tmp_path)]
     command += [sys.executable, "-c", PROGRAM, str(tmp_path)]

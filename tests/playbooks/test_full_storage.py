@@ -1,4 +1,4 @@
-"""A shared directory without room, on a disk of its own: no job is lost to it, and what is wrong is said."""
+"""A full shared directory on a separate disk: no job is lost, and the problem is reported."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     ids=["bytes", "inodes"],
 )
 def test_a_full_shared_directory_stops_the_queue_and_spoils_no_job(cluster: Cluster, fill: str, what: str) -> None:
-    """A job would fail at its first word, and all others after it. It waits, and runs when there is room again."""
+    """Every job would fail at its first output. Jobs wait instead, and run when there is room again."""
     cluster.shell("gpu-001", f"{fill} 2>/dev/null; ! stampworks-health")
     cluster.until("head", REASON, f"drained health: /shared has {what}")
     job = cluster.shell("head", "sbatch --parsable --output=/shared/said --wrap 'echo here'")

@@ -1,7 +1,7 @@
 """Configuration of AWS instances as a cluster: namespace nodes, registered as instances of a simulated AWS.
 
-What makes them is not AWS, and all else is as it would be: the roster is asked for through the SDK, ssh goes through a
-tunnel to a machine that it knows by its id, and the playbooks run on what the roster lists.
+The rest is real: the SDK reads the roster, ssh uses a tunnel to the instance's id, and the playbooks run on the
+roster's nodes.
 """
 
 from __future__ import annotations
@@ -173,7 +173,7 @@ def on(roster: Roster, node: str, command: str) -> str:
 
 
 def test_a_machine_that_answers_with_another_key_is_not_talked_to(handed_over: HandedOver) -> None:
-    """The tunnel leads somewhere; that it is the machine whose console showed a key, ssh sees."""
+    """The tunnel may lead anywhere: ssh verifies that the machine has the host key of its console."""
     plan, roster, _ = handed_over
     wrong = replace(roster, members=tuple(replace(each, host_key=booting.key(1)) for each in roster.members))
     with pytest.raises(operations.UnknownError, match="head cannot be reached: Host key verification failed"):

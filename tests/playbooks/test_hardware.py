@@ -1,6 +1,6 @@
-"""Roles of a GPU node, on a node without any of the hardware: real apt and dpkg, and packages without content.
+"""Roles of a GPU node on a node without such hardware: real apt and dpkg, and packages without content.
 
-The packages have the names and versions of the release, and for each there is a newer one, which must not come.
+Packages have the names and versions of the release; each has a newer version, which must not be installed.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ RENTED = {
 
 
 def rented() -> Plan:
-    """A machine with all the hardware that a release can know, but for the disks inside (test_scratch.py) and torch."""
+    """A machine with all hardware of a release, without local disks (test_scratch.py) and torch."""
     made = planning.plan(load_value(RENTED, "test"))
     brought = tuple(each for each in made.release.hardware if each.name not in ("scratch", "torch"))
     brought += (BESIDE,)
@@ -76,7 +76,7 @@ def rented() -> Plan:
 
 @dataclasses.dataclass
 class Equipped:
-    """A node of the machine room that the playbooks take for the rented machine."""
+    """A node of the machine room that the playbooks treat as the rented machine."""
 
     cluster: Cluster
     plan: Plan
@@ -98,7 +98,7 @@ class Equipped:
         children = inventory["all"]["children"]
         inventory["all"]["children"] = {role: group for role, group in children.items() if role in mine}
         inventory["all"]["vars"] |= dict.fromkeys(("driver_kernel", "efa_kernel", "validate_kernel"), KERNEL)
-        # settings of this machine's kernel that each network has for itself
+        # kernel settings of which each network namespace has its own
         inventory["all"]["vars"]["efa_settings"] = {"net.ipv4.tcp_syn_retries": 4}
         inventory["all"]["children"]["torch"] = {"hosts": {NODE: {}}}
         inventory["all"]["vars"] |= {"torch_packages": TORCH, "torch_lock": str(self.lock), **self.sources}
@@ -123,7 +123,7 @@ class Equipped:
         return self.cluster.module(NODE, name, arguments, check)
 
     def pinned(self, role: str, check: bool = False, **other: Any) -> dict[str, Any]:
-        """Run the task of a role whose packages bring nothing along."""
+        """Run the task of a role whose packages have no dependencies."""
         variables = self.inventory()["all"]["vars"]
         call = {"name": role, "packages": variables[f"{role}_packages"], "along": []}
         return self.module("pinned", {**call, "kernel": variables.get(f"{role}_kernel", ""), **other}, check)
@@ -142,7 +142,7 @@ class Equipped:
 
 
 def package(folder: Path, name: str, version: str, needs: str = "") -> None:
-    """A package without content, but for a service where the real one brings one."""
+    """Build a package without content; it has a service if the real one does."""
     tree = folder / f"{name}_{version}"
     (tree / "DEBIAN").mkdir(parents=True)
     control = [f"Package: {name}", f"Version: {version}", "Architecture: all", "Maintainer: tests", "Description: none"]
@@ -156,7 +156,7 @@ def package(folder: Path, name: str, version: str, needs: str = "") -> None:
 
 
 def repository(folder: Path, plan: Plan) -> None:
-    """All packages of the release's hardware and what its driver brings along, each in two versions."""
+    """Build all packages of the release's hardware and the driver's dependencies, each in two versions."""
     folder.mkdir()
     brought = {name: version for each in plan.release.hardware for name, version in each.packages if version}
     driver = brought["nvidia-driver-cuda"]
@@ -186,7 +186,7 @@ def pci_device(folder: Path, kind: str, control: int | None) -> None:
 
 @pytest.fixture(scope="module")
 def equipped(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Equipped]:
-    """A node with a repository, and with what its kernel says of its modules in the test's hands."""
+    """Yield a node with a repository, on which the test sets the kernel's loaded modules."""
     folder, plan, local = tmp_path_factory.mktemp("hardware"), rented(), plan_of(f"t{uuid.uuid4().hex[:8]}", 1)
     suite = (*BUILT_WITH, "libslurm-dev", "pciutils", "infiniband-diags", "libibumad3")
     with booted(local, folder, (*plan.release.boot, *suite)) as cluster:
@@ -216,7 +216,7 @@ def equipped(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Equipped]:
 
 
 def test_packages_come_in_the_versions_of_the_release(equipped: Equipped) -> None:
-    """Although a newer one of each is there, and what comes along is the driver's."""
+    """Newer versions exist, and dependencies have the driver's version."""
     found = equipped.installed()
     for software in equipped.plan.release.hardware:
         wanted = {name: f"{version}-1" for name, version in software.packages if version}
@@ -226,7 +226,7 @@ def test_packages_come_in_the_versions_of_the_release(equipped: Equipped) -> Non
 
 
 def test_no_upgrade_brings_another_version(equipped: Equipped) -> None:
-    """Neither of the role's packages nor of the kernel that its modules are built for."""
+    """Neither packages of the role nor the kernel of its modules are upgraded."""
     assert "0 upgraded, 0 newly installed" in equipped.shell("apt-get -s --ignore-hold dist-upgrade")
     holds = set(equipped.shell("apt-mark showhold").split())
     named = {name for each in equipped.plan.release.hardware for name, _ in each.packages}
@@ -268,7 +268,7 @@ def test_services_run(equipped: Equipped) -> None:
         assert equipped.shell(f"sv status /etc/stampworks/services/{service}").startswith("run:")
 
 
-def test_what_nobody_packages_is_built(equipped: Equipped) -> None:
+def test_unpackaged_software_is_built(equipped: Equipped) -> None:
     """A user without rights builds it; the head has Slurm's plugin, too, because jobs are submitted there."""
     assert equipped.shell("all_reduce_perf") == "first, built by nobody"
     for node in ("head", NODE):
@@ -298,8 +298,8 @@ def test_another_commit_is_built_and_what_it_no_longer_makes_goes(equipped: Equi
     assert equipped.built(**made, packages=(*BUILT_WITH, "make"))["drift"] == []
 
 
-def test_what_cannot_be_built_changes_nothing(equipped: Equipped) -> None:
-    """Each error has its reason: the compiler, a missing file, commit or repository, or a moving name."""
+def test_failed_build_changes_nothing(equipped: Equipped) -> None:
+    """Causes are the compiler, a missing file, commit or repository, or a moving name; each has its text."""
     wrong = TOOL | {"tool.c": "int main(void) { return nothing; }\n"}
     made = source(
         "nccl-tests", equipped.cluster.share, wrong, ["make", "build/all_reduce_perf"], ["build/all_reduce_perf"]
@@ -337,8 +337,8 @@ def test_a_failed_build_stops_the_play(equipped: Equipped) -> None:
     assert "plugin.c:1:1: error: unknown type name 'nothing'" in refused
 
 
-def test_what_somebody_changed_is_found_and_put_right(equipped: Equipped) -> None:
-    """A check only describes it; packages of one role need no other role's."""
+def test_manual_changes_are_found_and_repaired(equipped: Equipped) -> None:
+    """Check mode only reports it. Packages of a role need no other role's."""
     equipped.shell("apt-mark unhold efa; echo >>/etc/apt/preferences.d/stampworks-efa; dpkg --purge libnccl-ofi")
     words = [
         "/etc/apt/preferences.d/stampworks-efa differs",
@@ -352,7 +352,7 @@ def test_what_somebody_changed_is_found_and_put_right(equipped: Equipped) -> Non
 
 
 def test_another_version_is_refused_on_a_node(equipped: Equipped) -> None:
-    """Together with another kernel, and before anything is changed; where an image is made, it goes back."""
+    """Another kernel is refused, too, before anything is changed. A build of an image downgrades it."""
     equipped.shell("apt-get -qq install --allow-change-held-packages enroot=999.1-1")
     words = "package enroot is 999.1-1, the release says 4.2.1"
     refused = equipped.refused(lambda inventory: inventory["vars"].update(validate_kernel="2.4"))
@@ -386,8 +386,8 @@ def test_another_kernel_is_refused(equipped: Equipped) -> None:
 
 
 def test_a_node_that_runs_a_job_is_not_started_anew(equipped: Equipped) -> None:
-    """Another driver is loaded than installed: the node is noted, and who runs a job there is not disturbed. What keeps
-    the control groups of jobs is none."""
+    """The loaded driver differs from the installed one: the node is marked, and its job is not disturbed. The control
+    groups' keeper is no job."""
     equipped.shell("cp /sys/module/nvidia/version /tmp/right; echo 570.1 >/sys/module/nvidia/version")
     equipped.shell("cp /usr/bin/sleep /tmp/slurmstepd; nohup /tmp/slurmstepd 1000 >/dev/null 2>&1 & echo $! >/tmp/step")
     equipped.shell("nohup /tmp/slurmstepd infinity >/dev/null 2>&1 & echo $! >/tmp/keeper")
@@ -402,7 +402,7 @@ def test_a_node_that_runs_a_job_is_not_started_anew(equipped: Equipped) -> None:
     equipped.shell("kill $(cat /tmp/keeper)")
     assert found["ansible_facts"]["pending_reboot"] == {"needed": True, "why": why}
     equipped.shell("cp /tmp/right /sys/module/nvidia/version")
-    assert equipped.play().changed == 1  # the note goes, and nothing else
+    assert equipped.play().changed == 1  # only the note is removed
 
 
 PROGRAM = {"program": "/usr/local/libexec/stampworks/pci-direct"}
@@ -427,8 +427,8 @@ def test_devices_reach_each_other(equipped: Equipped) -> None:
     assert equipped.module("pci_direct", PROGRAM) == {"changed": False, "drift": []}
 
 
-def test_what_cannot_be_turned_off_is_said(equipped: Equipped) -> None:
-    """A device that keeps them on, and one that cannot be read: neither counts as off."""
+def test_locked_access_control_services_are_reported(equipped: Equipped) -> None:
+    """A device that keeps them on, or cannot be read, does not count as off."""
     equipped.shell(f"setpci -s {SWITCH} ECAP_ACS+0x6.w=005d")
     equipped.shell("cp /usr/bin/setpci /tmp/setpci; mount --bind /tmp/setpci /usr/bin/setpci")
     equipped.shell("printf '#!/bin/sh\ncase $3 in *=*) exit;; esac; exec /tmp/real \"$@\"\n' >/tmp/keeps")
@@ -461,15 +461,13 @@ def test_translated_addresses_want_a_reboot(equipped: Equipped) -> None:
 
 
 def test_a_module_that_is_not_loaded(equipped: Equipped) -> None:
-    """A look says so and loads nothing; one that cannot be loaded is an error."""
+    """A look reports it and loads nothing; a module that cannot be loaded is an error."""
     call = {"name": "driver", "module": "absent", "version": "1"}
     assert equipped.module("kernel_module", call, check=True)["drift"] == ["module absent is not loaded"]
     assert "modprobe" in equipped.module("kernel_module", call)["msg"]
 
 
-def test_what_nodes_configure_themselves_with_is_in_an_environment_by_itself(
-    equipped: Equipped, tmp_path: Path
-) -> None:
+def test_boot_software_has_its_own_environment(equipped: Equipped, tmp_path: Path) -> None:
     """The role boot, as it is played on the builder of an image: from wheels with the digests of the lock."""
     lock, share = tmp_path / "boot.txt", equipped.cluster.share
     lock.write_text(

@@ -1,4 +1,4 @@
-"""The health program of nodes that Slurm has: what it looks at, and what it has Slurm do."""
+"""The health program of Slurm nodes: its checks, and its requests to Slurm."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Slurm:
 
 
 def test_a_well_node_costs_slurm_nothing(health: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A thousand nodes that are well ask the controller nothing."""
+    """Healthy nodes send no request to the controller."""
     slurm = Slurm(health, monkeypatch)
     assert health.main([]) == 0
     assert slurm.commands == 0
@@ -101,8 +101,10 @@ def test_a_node_that_is_no_longer_what_was_proven_takes_no_job(
     assert slurm.reason == "new fans on Monday"
 
 
-def test_what_is_not_well_is_said_first(health: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The health check returns the node when that is repaired; what else is wrong shows before the next job."""
+def test_problem_of_the_health_check_comes_first(
+    health: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After its repair, the health check returns the node; other problems show before the next job."""
     slurm = Slurm(health, monkeypatch)
     monkeypatch.setattr(health, "RIGHT", "another result")
     expect(tmp_path, mounts=["/not/mounted"])
@@ -169,10 +171,10 @@ def test_rails_take_packets_of_one_size(health: ModuleType, tmp_path: Path, monk
         ("kernel_log", "[ 1.0] NVRM: Xid (PCI:0000:3b:00): 79, pid=0\n" * 2, ["Xid 79 of PCI:0000:3b:00"]),
     ],
 )
-def test_what_accelerators_say_before_a_job(
+def test_accelerator_faults_before_a_job(
     health: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, check: str, said: str, problems: list[str]
 ) -> None:
-    """Faults of hardware, and neither those of programs nor what is not known."""
+    """Hardware faults count; faults of programs and unknown ones do not."""
     expect(tmp_path, accelerators=2)
     monkeypatch.setattr(health, "output", lambda *_: said)
     assert health.look((getattr(health, check),)) == problems
@@ -205,7 +207,7 @@ def test_a_node_that_a_person_drained_stays_drained(
 def test_the_reason_of_a_person_is_not_overwritten(
     health: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A person who drained a node finds it as it was left."""
+    """A person's drain stays unchanged."""
     slurm = Slurm(health, monkeypatch)
     slurm.state, slurm.reason = "IDLE+DRAIN", "new fans on Monday"
     expect(tmp_path, mounts=["/not/mounted"])
@@ -235,7 +237,7 @@ def test_a_reason_that_slurm_would_change_is_made_plain_first(
 def test_checking_leaves_slurm_alone(
     health: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The findings are printed, one per line."""
+    """The findings are printed, one on each line."""
     slurm = Slurm(health, monkeypatch)
     expect(tmp_path, mounts=["/a", "/b"])
     assert health.main(["--check"]) == 1
@@ -285,7 +287,7 @@ def test_accelerators(
 def test_storage_that_is_full(
     health: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, row: str, problems: list[str]
 ) -> None:
-    """Bytes or inodes are used up; changes of the rest while jobs run make no other reason."""
+    """Bytes or inodes are used up; changes of the free space during jobs do not change the reason."""
     expect(tmp_path, disk_free_percent_min=2)
     monkeypatch.setattr(health.shutil, "disk_usage", lambda _: SimpleNamespace(total=1, free=1))
     monkeypatch.setattr(health, "output", lambda *_: f"1B-blocks Avail Inodes IFree\n{row}\n")
@@ -297,7 +299,7 @@ Scripts = Callable[..., list[str]]
 
 @pytest.fixture
 def looked(health: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Scripts:
-    """Return the results of a look with the user's checks of these scripts, called a, b, ..."""
+    """Return the results of a look with these scripts as the user's checks, called a, b, ..."""
     folder = tmp_path / "checks"
     folder.mkdir()
     monkeypatch.setattr(health, "OWN_CHECKS", str(folder))
@@ -371,10 +373,8 @@ def test_checks_run_side_by_side(looked: Scripts, tmp_path: Path) -> None:
     assert looked(*scripts) == ["a: met", "b: met"]
 
 
-def test_what_cannot_be_checked_is_not_well(
-    health: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A check that could not look never passes."""
+def test_failed_check_is_a_problem(health: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A failed check never passes."""
 
     def hangs(*argv: str) -> str:
         raise subprocess.TimeoutExpired(argv, 10)

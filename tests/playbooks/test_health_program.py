@@ -1,4 +1,4 @@
-"""The health program beside another look at the same moment; and its reports to Kubernetes."""
+"""The health program beside a concurrent look, and its reports to Kubernetes."""
 
 from __future__ import annotations
 
@@ -30,7 +30,8 @@ def program(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> ModuleType:
 def test_a_node_that_the_other_one_has_given_back_is_free(
     program: ModuleType, monkeypatch: pytest.MonkeyPatch, after: str, refused: bool
 ) -> None:
-    """Slurm refuses to resume a node that takes jobs already; any other refusal is one, and we still know it was us."""
+    """Slurm refuses to resume a node that already takes jobs; the program remembers its own drain after any other
+    refusal."""
     said = iter([HELD, after])
 
     def output(*words: str) -> str:
@@ -84,7 +85,7 @@ def test_a_node_that_is_not_well_takes_no_pods(
 def test_a_node_that_is_well_again_takes_pods(
     of_kubernetes: Callable[..., Node], found: dict[str, Any], left: tuple[bool, str]
 ) -> None:
-    """Its own holds are removed; all else is unchanged."""
+    """Its own holds are removed, and nothing else is changed."""
     node = of_kubernetes(**found)
     node.finds()
     assert node.program.main([]) == 0
@@ -92,8 +93,8 @@ def test_a_node_that_is_well_again_takes_pods(
     assert not Path(node.program.MARK).exists()
 
 
-def test_who_was_quicker_is_not_overruled(of_kubernetes: Callable[..., Node]) -> None:
-    """A person that cordons the node between the look and the word keeps it, and the next look finds that."""
+def test_concurrent_cordon_is_kept(of_kubernetes: Callable[..., Node]) -> None:
+    """A person who cordons the node between look and update keeps it, and the next look sees that."""
     node = of_kubernetes()
     node.finds("rail0 has no carrier")
     node.in_between = lambda: node.hold("person alice: new fans")
@@ -110,7 +111,7 @@ def test_a_node_that_is_well_asks_nobody(of_kubernetes: Callable[..., Node]) -> 
     assert (node.program.main([]), node.asked) == (0, 0)
 
 
-def test_who_cannot_be_ended_is_not_waited_for(program: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unkillable_process_does_not_block_the_check(program: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
     """A process that waits for lost storage cannot be killed: the check continues, and reports it."""
     left: list[Any] = []
     with monkeypatch.context() as patch:

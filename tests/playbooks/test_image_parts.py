@@ -1,4 +1,4 @@
-"""The image of a vendor against the release: what a node says, and what is refused."""
+"""The image of a vendor against the release: the node's facts, and refusals."""
 
 from __future__ import annotations
 
@@ -59,13 +59,13 @@ def refusal() -> str:
 
 
 def test_an_image_with_all_parts_of_the_release(node: Path) -> None:
-    """Nothing is done to the node."""
+    """The node stays unchanged."""
     assert node.is_dir()
     assert image_parts.work(False, RELEASE, PARTS) == {"changed": False, "drift": []}
 
 
 def test_everything_that_differs_is_said_at_once(node: Path) -> None:
-    """With the role that it is of, and with what to do."""
+    """Each difference is reported with its role and a remedy."""
     (node / "module" / "nvidia" / "version").write_text("595.71.05\n")
     (node / "installed").write_text("# EFA installer version: 1.47.0\n")
     (node / "fi_info").unlink()
@@ -84,7 +84,7 @@ def test_everything_that_differs_is_said_at_once(node: Path) -> None:
 
 
 def test_the_image_of_the_distribution(node: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It has none of them."""
+    """The distribution's image has none of the parts."""
     nothing = lambda argv, **_: subprocess.CompletedProcess(argv, 1, "", "not found")  # noqa: E731
     for module in (packaging, image_parts):
         monkeypatch.setattr(module, "run", nothing)

@@ -1,4 +1,4 @@
-"""The program that drains a node before its cloud takes it away, against the metadata service of a simulated EC2.
+"""The program that drains a node before its cloud ends it, with the metadata service of a simulated EC2.
 
 Slurm's programs are scripts that keep the node's state in files; test_handover.py has the real ones.
 """
@@ -134,14 +134,14 @@ def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Node]:
 
 
 def test_nothing_is_done_without_a_notice(node: Node) -> None:
-    """The reason that Slurm keeps of an earlier drain says nothing."""
+    """Slurm keeps the reason of an earlier drain, which does not count."""
     assert node.look() == (False, "health: an old one")
     assert "update" not in node.read("called")
     assert node.problems == [""]
 
 
 def test_a_spot_interruption_drains_and_its_withdrawal_returns(node: Node) -> None:
-    """The reason has the form that all our programs read, and names the notice and its time."""
+    """The reason has the common form of all drains, and names the notice and its time."""
     held, reason = node.look(spot=SPOT)
     assert held
     assert reason == "cloud: spot instance: terminate at 2026-12-01T11:30:00Z"
@@ -152,7 +152,8 @@ def test_a_spot_interruption_drains_and_its_withdrawal_returns(node: Node) -> No
 
 
 def test_each_job_gets_the_signal_that_it_declares_once(node: Node) -> None:
-    """To the batch script where it says so, else to its steps; a job that declares none gets none."""
+    """The signal goes to the batch script if declared so, otherwise to the steps; jobs without a declaration get
+    none."""
     node.jobs(
         job7="#SBATCH --signal=B:USR2@90\n#SBATCH --requeue",
         job8="#SBATCH --signal TERM",
@@ -164,7 +165,7 @@ def test_each_job_gets_the_signal_that_it_declares_once(node: Node) -> None:
 
 
 def test_the_scripts_of_our_own_jobs_declare_their_signal(node: Node) -> None:
-    """As they are rendered for a run."""
+    """The scripts are those rendered for a run."""
     from stampworks.schedulers.batch import BatchJob, script
 
     run = BatchJob("r", "training", "/shared/runs/r", "main", 2, (), "", "/p", ("python3", "-m", "training"))
@@ -185,7 +186,7 @@ def test_a_job_that_has_not_started_yet_gets_its_signal_later(node: Node) -> Non
 
 
 def test_a_job_is_told_again_when_the_end_is_certain(node: Node) -> None:
-    """A recommendation comes first, the interruption after it has its own time."""
+    """The interruption follows a recommendation, and has its own time."""
     node.jobs(job7="#SBATCH --signal=B:USR2@90")
     assert node.look(rebalance=REBALANCE) == (True, "cloud: rebalance recommendation of 2026-12-01T11:20:00Z")
     held, reason = node.look(rebalance=REBALANCE, spot=SPOT)
@@ -207,7 +208,7 @@ def test_a_scheduled_event_drains_an_hour_before(node: Node) -> None:
 
 
 def test_the_end_of_a_capacity_block_drains(node: Node) -> None:
-    """No metadata announces it: it comes from the inventory, and another one when the block is extended."""
+    """Metadata does not announce it: the end is in the inventory, and changes when the block is extended."""
     node.ends = time.strftime("%Y-%m-%dT%H:%MZ", time.gmtime(time.time() + 1800))
     assert node.look() == (True, f"cloud: capacity block: instances end from {node.ends}")
     node.ends = time.strftime("%Y-%m-%dT%H:%MZ", time.gmtime(time.time() + 86400))
@@ -216,7 +217,7 @@ def test_the_end_of_a_capacity_block_drains(node: Node) -> None:
 
 @pytest.mark.parametrize("reason", ["person alice: fans", "health: disk full", "proof: rail1 is slow"])
 def test_a_node_that_others_hold_stays_theirs(node: Node, reason: str) -> None:
-    """Its jobs get their signal all the same. Once it is returned the notice counts."""
+    """Its jobs still get their signal. After its return the notice counts."""
     node.hold(reason)
     node.jobs(job7="#SBATCH --signal=B:USR2@90")
     assert node.look(spot=SPOT) == (True, reason)
@@ -227,7 +228,7 @@ def test_a_node_that_others_hold_stays_theirs(node: Node, reason: str) -> None:
 
 
 def test_a_person_overrides_a_notice(node: Node) -> None:
-    """It drains nothing and signals no job any more; the next one does."""
+    """The notice then drains nothing and signals no job; the next notice does."""
     node.look(rebalance=REBALANCE)
     node.write("state", "IDLE")
     node.jobs(job7="#SBATCH --signal=B:USR2@90")
@@ -238,7 +239,7 @@ def test_a_person_overrides_a_notice(node: Node) -> None:
 
 
 def test_a_node_that_has_started_again_is_proven_first(node: Node) -> None:
-    """So is another machine that has taken its name: neither has seen the notice that it is held for."""
+    """This includes another machine with the same name: neither has the notice of the drain."""
     node.look(event=event(60))
     node.booted()
     assert node.look(event=event(-60))[1].startswith("cloud: scheduled event")
@@ -247,7 +248,7 @@ def test_a_node_that_has_started_again_is_proven_first(node: Node) -> None:
 
 
 def test_a_service_that_does_not_answer_withdraws_nothing(node: Node) -> None:
-    """Nothing is known then. What does answer counts."""
+    """A silent service leaves the notice unknown. Other services count."""
     held, reason = node.look(spot=SPOT)
     sound, node.service = node.service, node.program.Metadata(f"{HERE}:1")
     assert node.look() == (held, reason)
@@ -260,7 +261,7 @@ def test_a_service_that_does_not_answer_withdraws_nothing(node: Node) -> None:
 
 
 def test_a_silent_service_is_not_waited_for_long(node: Node) -> None:
-    """It takes the connection and says nothing."""
+    """The service accepts the connection and sends nothing."""
     with socket.create_server((HERE, 0)) as silent:
         node.service = node.program.Metadata(f"{HERE}:{silent.getsockname()[1]}")
         begun = time.monotonic()
@@ -270,7 +271,7 @@ def test_a_silent_service_is_not_waited_for_long(node: Node) -> None:
 
 
 def test_a_token_that_has_ended_is_renewed(node: Node) -> None:
-    """At the look after the one that it failed."""
+    """The token is renewed at the look after the failed one."""
     node.look()
     node.service.token = "of yesterday"
     node.look(spot=SPOT)
@@ -279,7 +280,7 @@ def test_a_token_that_has_ended_is_renewed(node: Node) -> None:
 
 
 def test_it_goes_on_when_slurm_does_not_answer(node: Node, capsys: pytest.CaptureFixture[str]) -> None:
-    """It says so once, pauses between looks, and acts when Slurm is back."""
+    """It reports this once, pauses between looks, and acts when Slurm is back."""
     node.notices[HERE] = SPOT
     settings = node.folder / "settings.json"
     settings.write_text(f'{{"metadata": "{node.service.address}", "ends": ""}}')

@@ -1,7 +1,7 @@
-"""A node that starts with the work, for real but for AWS: Slurm wants it for a job, the head's program starts it, it
-configures itself from the bundle, is looked at, and takes the job.
+"""An elastic node: Slurm wants it for a job, the head's program starts it, it configures itself from the bundle, is
+checked, and takes the job.
 
-AWS and its metadata service are simulated, and a machine that AWS has started is a namespace node that was there.
+AWS and its metadata service are simulated; a machine of AWS is an existing namespace node.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ chmod 755 /usr/sbin/slurmd
 
 @dataclass
 class Scene:
-    """A head and a node that always runs, and a machine that is not a node yet: for each test a new one."""
+    """A head, a permanent node, and a machine that is not a node yet; new ones for each test."""
 
     plan: Plan
     machines: Cluster
@@ -126,7 +126,7 @@ def surrounded(
     instances: Mapping[str, str],
     notices: metadata.Notices = MappingProxyType({}),
 ) -> Iterator[None]:
-    """A room has what AWS has around its machines: the metadata service, and what answers their calls."""
+    """Yield a room with the services around machines of AWS: metadata, and a simulated API."""
     also_here = [*reach, "ip", "address", "add", f"{METADATA}/32", "dev", "lo"]
     subprocess.run(also_here, check=True, timeout=30)
     with ExitStack() as stack:
@@ -191,10 +191,7 @@ def prepare(aws: Simulated, plan: Plan, roster: Roster, user_data: str = "") -> 
 
 
 def bring(scene: Scene, folder: Path) -> None:
-    """Install on a machine, from the real wheels, what an image of Ubuntu has to configure a node with.
-
-    That has another Python than Ubuntu, and no way to an index.
-    """
+    """Install the boot software of an Ubuntu image on a machine, from the real wheels and without an index."""
     [lock] = (configuration.playbooks_dir() / "roles/boot/files").iterdir()
     share = scene.machines.share
     shutil.copy(lock, share / "boot.txt")

@@ -1,4 +1,4 @@
-"""Logs of nodes in the cloud, for real but for AWS: a real journal, and a simulated CloudWatch Logs."""
+"""Logs of nodes in the cloud: a real journal, and a simulated CloudWatch Logs."""
 
 from __future__ import annotations
 
@@ -35,19 +35,19 @@ setsid /usr/lib/systemd/systemd-journald >/tmp/journald 2>&1 </dev/null &
 for i in 1 2 3 4 5 6 7 8 9; do sleep 0.5; systemd-cat true && exit; done
 cat /tmp/journald; exit 1
 """
-"""Start journald without systemd as the first process; kernel messages are those of the test's machine."""
+"""Start journald without systemd as init; kernel messages are those of the test's machine."""
 
 
 @dataclass
 class Telling:
-    """A node that hands its journal over, and who takes it."""
+    """A node that sends its journal, and the receiver."""
 
     cluster: Cluster
     plan: Plan
     aws: Simulated
 
     def inventory(self) -> dict[str, Any]:
-        """The rented cluster's, with this role and no others, for one node."""
+        """Return the rented cluster's inventory with only this role, for a single node."""
         roster = self.cluster.roster
         made = configuration.inventory(self.plan, roster, slurm.files(self.plan, roster))
         assert set(made["all"]["children"]["logs"]["hosts"]) == {"head", NODE}
@@ -67,7 +67,7 @@ class Telling:
         self.cluster.shell(NODE, f"echo {text} | systemd-cat -t slurmd -p warning")
 
     def kept(self, until: str, limit_s: float = 60) -> list[dict[str, str]]:
-        """Return slurmd's kept messages, when the last of them has come."""
+        """Return slurmd's kept messages, after the last of them."""
         [instance] = (each.instance for each in self.cluster.roster.members if each.name == NODE)
         where = {"logGroupName": log_group(self.plan.name), "logStreamName": f"{NODE}/{instance}"}
         logs, end, found = self.aws.client("logs"), time.monotonic() + limit_s, []
@@ -83,7 +83,7 @@ class Telling:
 
 @pytest.fixture(scope="module")
 def telling(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Telling]:
-    """A node whose service has started, before there is anything to hand over to."""
+    """Yield a node whose service has started, before the receiver exists."""
     folder, name = tmp_path_factory.mktemp("logs"), f"t{uuid.uuid4().hex[:8]}"
     pools = [{"name": "gpu", "machine": "m7i", "count": 1}]
     declared = {**DECLARATION, "name": name, "cloud": "aws", "region": REGION, "pools": pools, "storage": []}
@@ -105,7 +105,7 @@ def telling(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Telling]:
         yield made
 
 
-def test_what_was_said_before_comes_when_there_is_somebody_to_take_it(telling: Telling) -> None:
+def test_early_lines_are_sent_when_the_service_answers(telling: Telling) -> None:
     """The journal keeps the lines until the service answers."""
     telling.aws.client("logs").create_log_group(logGroupName=log_group(telling.plan.name))
     [said] = telling.kept("early")
@@ -126,7 +126,7 @@ def test_an_aws_that_has_no_time_is_asked_again(telling: Telling) -> None:
 
 
 def test_a_stop_loses_nothing(telling: Telling) -> None:
-    """Messages of the meantime come when it starts again, and sent ones do not come again."""
+    """Messages during the stop are sent after the restart, and earlier ones are not repeated."""
     telling.cluster.shell(NODE, f"sv force-stop {SERVICE}")
     telling.says("meanwhile")
     telling.cluster.shell(NODE, f"sv up {SERVICE}")
@@ -134,7 +134,7 @@ def test_a_stop_loses_nothing(telling: Telling) -> None:
     assert [said["text"] for said in telling.kept("after")] == ["early", "busy", "meanwhile", "after"]
 
 
-def test_what_is_never_taken_holds_nothing_up(telling: Telling) -> None:
+def test_rejected_line_is_left_out(telling: Telling) -> None:
     """The line is left out, and the node reports it."""
     telling.aws.fail("logs:PutLogEvents", "InvalidParameterException", times=1, where="unloved")
     telling.says("unloved")

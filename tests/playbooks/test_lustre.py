@@ -1,5 +1,5 @@
-"""The kernel of a release and its Lustre client, on a node that can mount nothing with it: real apt and dpkg, packages
-without content, and what the kernel says of its modules in the test's hands."""
+"""The kernel of a release and its Lustre client, on a node that cannot mount with it: real apt and dpkg, packages
+without content, and a list of loaded modules that the test sets."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ ip route add default dev "$(ip -brief link show up | sed -n '/^lo /d; s/[@ ].*//
 printf '#!/bin/sh\necho "modprobe $*" >>/tmp/lnet.said\n' >/usr/local/sbin/modprobe
 chmod 755 /usr/local/sbin/modprobe /usr/local/sbin/lnetctl
 """
-"""Sixteen cards of EFA behind each other on the bus, and one of another kind in front of them."""
+"""Sixteen EFA cards in a row on the bus, and another card before them."""
 MOUNTED = Mount("fs-1.fsx.us-east-1.amazonaws.com@tcp:/abcdefgh", "/data", "lustre", "relatime,flock,_netdev")
 RENTED = {
     "version": 1,
@@ -69,7 +69,7 @@ RENTED = {
 
 
 def rented() -> Plan:
-    """A cluster whose release has the kernel of this machine, and for nodes nothing else."""
+    """A cluster whose release has this machine's kernel, and nothing else for nodes."""
     made = planning.plan(load_value(RENTED, "test"))
     release = made.release
 
@@ -84,7 +84,7 @@ def rented() -> Plan:
 
 @dataclasses.dataclass
 class Mounting:
-    """A node of the machine room that the playbooks take for one of the rented cluster."""
+    """A node of the machine room that the playbooks treat as a node of the rented cluster."""
 
     cluster: Cluster
     plan: Plan
@@ -96,7 +96,7 @@ class Mounting:
         roles = ("kernel", "reboot", "lustre_efa", "storage")
         assert all(NODE in made["all"]["children"][role]["hosts"] for role in roles)
         made["all"]["children"] = {role: {"hosts": {NODE: {}}} for role in roles}
-        # the machine room has no Ubuntu, and its own image
+        # nodes of the machine room do not run Ubuntu, and have another image
         made["all"]["vars"] |= {"validate_system": "", "image_content": self.shell("cat /etc/stampworks/image")}
         return made
 
@@ -168,7 +168,7 @@ def test_a_second_run_changes_nothing(mounting: Mounting) -> None:
     assert mounting.look() == ()
 
 
-def test_what_somebody_changed_is_found(mounting: Mounting) -> None:
+def test_manual_changes_are_found(mounting: Mounting) -> None:
     """The check finds changes of the client, the boot settings and the mounts, and a run repairs them."""
     mounting.shell(f"apt-mark unhold {CLIENT}; rm /etc/default/grub.d/60-stampworks.cfg; sed -i /lustre/d /etc/fstab")
     said = {what for _, what in mounting.look()}

@@ -17,9 +17,9 @@ from tests.playbooks.conftest import SECRETS, Cluster, Edit, booted, plan_of
 pytestmark = [pytest.mark.cluster, pytest.mark.long]
 
 SERVER = "gpu-001"
-"""A node that runs the database as well, for want of another machine."""
+"""A node that also runs the database, because there is no other machine."""
 PUBLISHED, KNOWN = "/run/authorities.pem", "/etc/slurm/database-authorities.pem"
-"""Files on the head, which has no internet: the published authorities, and those that slurmdbd trusts."""
+"""Files on the head, which has no internet: published certificate authorities, and those that slurmdbd trusts."""
 SCHEDULER = {"accounting": True, "accounts": [{"name": "research"}]}
 USERS = [{"name": "alice", "uid": 2001, "accounts": ["research"]}]
 # Set up the database as RDS does: it exists, its user is no superuser, and a binary log is kept.
@@ -71,7 +71,7 @@ def test_no_database_runs_on_the_head(cluster: WithDatabase) -> None:
 
 
 def test_a_job_is_recorded_there_over_tls(cluster: WithDatabase) -> None:
-    """The server takes no connection without it; the record is asked of slurmdbd, and found in its table."""
+    """The server requires TLS; the record is read through slurmdbd, and from its table."""
     job = cluster.shell("head", 'su alice -c "sbatch --parsable --output=/dev/null --wrap true"')
     cluster.until("head", f"sacct -X -n -P -j {job} --format=account,state", "research|COMPLETED")
     tables = f"SELECT state FROM slurm_acct_db.`{cluster.plan.name}_job_table` WHERE id_job = {job}"  # noqa: S608
@@ -84,7 +84,7 @@ def test_a_second_run_changes_nothing(cluster: WithDatabase) -> None:
     assert cluster.play().changed == 0
 
 
-def test_who_shows_another_certificate_is_not_believed(cluster: WithDatabase) -> None:
+def test_database_with_another_certificate_is_refused(cluster: WithDatabase) -> None:
     """An impostor of the database would get the password."""
     other = f"openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN={SERVER} -keyout /dev/null"
     cluster.shell("head", f"{other} -out {KNOWN} 2>/dev/null")

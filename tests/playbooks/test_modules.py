@@ -1,4 +1,4 @@
-"""The decisions of modules that need no node: what all share, mounts, accounts, facts."""
+"""Decisions of modules without a node: shared code, mounts, accounts, facts."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ COLLECTIONS = Path(__file__).parents[2] / "playbooks" / "collections"
 # --- what all modules share
 
 
-def test_what_a_command_said_is_in_the_error() -> None:
+def test_error_includes_output_of_the_command() -> None:
     """The error has the command and its exit status."""
     with pytest.raises(Refused, match=r"^sh -c echo no >&2; exit 4: exit code 4: no$"):
         run(["sh", "-c", "echo no >&2; exit 4"])
@@ -86,7 +86,7 @@ def test_paths_with_blanks_survive_fstab(path: str) -> None:
 
 
 class Umount:
-    """Stands for every command of the module: what was run, and what umount says to it."""
+    """Replace every command of the module: record it, with a result for umount."""
 
     def __init__(self) -> None:
         self.commands: list[str] = []
@@ -150,8 +150,8 @@ def test_a_busy_mount_is_not_forgotten(tmp_path: Path, monkeypatch: pytest.Monke
     assert umount.commands == [f"umount {tmp_path}/here"] * 2
 
 
-def test_what_is_no_longer_declared_is_unmounted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The last one, too; where nothing of ours is left, nothing changes and no command is run."""
+def test_undeclared_mount_is_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """This includes the last mount; without mounts of the toolkit nothing changes, and no command runs."""
     (tmp_path / "fstab").write_text(OTHERS)
     mount(tmp_path, monkeypatch, f"/ {tmp_path}/here")
     umount = Umount()
@@ -174,14 +174,14 @@ def test_nothing_to_mount_makes_no_fstab(tmp_path: Path, monkeypatch: pytest.Mon
 
 
 def replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, umount: Umount, check: bool = False) -> dict[str, Any]:
-    """Simulate a node whose mount comes from another file system than an earlier run has mounted there."""
+    """Simulate a mount whose source differs from the one of an earlier run."""
     (tmp_path / "new").mkdir(exist_ok=True)
     result, _ = mount(tmp_path, monkeypatch, f"/ {tmp_path}/here", check, str(tmp_path / "new"), umount)
     return dict(result)
 
 
-def test_what_comes_from_another_source_is_mounted_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The file system at the point was replaced; a look says so, and a second run has nothing to do."""
+def test_mount_of_another_source_is_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A look reports the replaced file system, and a second run has nothing to do."""
     here = tmp_path / "here"
     mount(tmp_path, monkeypatch, f"/ {here}")
     umount = Umount()
@@ -287,7 +287,7 @@ def group(name: str, gid: int, *users: str) -> grp.struct_group:
 
 
 def test_groups_have_the_declared_users(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Made with their number, changed only where others are in them, and no number is taken over."""
+    """Groups are created with their number, changed only if other users are in them, and take over no number."""
     commands: list[list[str]] = []
     monkeypatch.setattr(accounts, "RECORD", tmp_path / "users.json")
     monkeypatch.setattr(accounts, "GROUPS", tmp_path / "groups.json")
@@ -313,7 +313,7 @@ def test_groups_have_the_declared_users(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 def test_a_home_that_moves_takes_no_file_along(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The account says where it is now, and all others stay as they are."""
+    """The account gets the new home, and all others stay."""
     passwd = tmp_path / "passwd"
     passwd.write_text("root:x:0:0::/root:/bin/sh\nalice:x:2001:2001::/home/alice:/bin/bash\n")
     for name, path in (("RECORD", "users"), ("GROUPS", "groups"), ("PASSWD", "passwd"), ("LOCK", "lock")):
@@ -376,7 +376,7 @@ def test_homes_are_made_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     [(105.0, 0.0), (100.0, 0.0), (109.9, 0.0), (170, 60.0), (40.0, -60.0), (None, None), ("105", None), (True, None)],
 )
 def test_how_far_a_clock_is_ahead(clock: object, ahead: float | None) -> None:
-    """A slow answer says nothing about a clock: only what lies outside of it does."""
+    """A slow answer gives a range for the clock: only values outside of it count."""
     assert action.ahead(clock, 100.0, 110.0) == ahead
 
 
@@ -398,8 +398,10 @@ FACTS = {"system": "debian 13.1", "interfaces": {"rail0": {"addresses": ["10.0.0
         (None, "13.2\n", ""),
     ],
 )
-def test_what_a_node_runs(release: str | None, debian_version: str | None, system: str, tmp_path: Path) -> None:
-    """Debian with its point release; Ubuntu's file of that name says which Debian it was made of."""
+def test_reads_the_operating_system(
+    release: str | None, debian_version: str | None, system: str, tmp_path: Path
+) -> None:
+    """Debian has a point release; Ubuntu has a file of the same name for the Debian it is based on."""
     for name, text in {"os-release": release, "debian_version": debian_version}.items():
         if text is not None:
             (tmp_path / name).write_text(text)
@@ -407,7 +409,7 @@ def test_what_a_node_runs(release: str | None, debian_version: str | None, syste
 
 
 def test_all_that_is_not_as_expected_is_said() -> None:
-    """A wrong image and missing NICs come in one message."""
+    """A wrong image and missing NICs are reported in the same message."""
     rails = [{"interface": f"rail{n}", "address": f"10.0.{n}.1"} for n in range(3)]
     assert node_facts.unexpected(FACTS, rails, "debian 12") == [
         "runs debian 13.1, the release says debian 12: rebuild the node's image",

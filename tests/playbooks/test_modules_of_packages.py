@@ -1,4 +1,4 @@
-"""The decisions of modules on packages: what is noted, installed, pinned, and what the kernel loads."""
+"""Decisions of modules on packages: recorded, installed and pinned ones, and loaded kernel modules."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ NOTED = {"slurmd": "24.11.5", "iperf3": "3.18", "munge": "0.5", "ethtool": "6.14
 
 
 def test_packages_that_are_not_as_in_the_image_are_said() -> None:
-    """Gone, half gone, another version; what a person installed besides is theirs."""
+    """Packages may be missing, broken or of another version; packages that a person added are ignored."""
     found = {
         "slurmd": ("installed", "23.2"),
         "iperf3": ("config-files", "3.18"),
@@ -42,7 +42,7 @@ def test_packages_that_are_not_as_in_the_image_are_said() -> None:
 
 @pytest.fixture
 def dpkg(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """State of dpkg, one package a line; commands that change something are added to it."""
+    """State of dpkg, a package on each line; commands that change packages are appended."""
     known = ["slurmd installed 24.11.5", "iperf3 deinstalled 3.18"]
 
     def fake(argv: Sequence[str], **_: Any) -> subprocess.CompletedProcess[str]:
@@ -57,7 +57,7 @@ def dpkg(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return known
 
 
-def test_what_the_repository_has_is_noted(dpkg: list[str], tmp_path: Path) -> None:
+def test_records_packages_of_the_repository(dpkg: list[str], tmp_path: Path) -> None:
     """Other packages could not be reinstalled from it, and are left out."""
     (tmp_path / "x_Packages").write_text("Package: slurmd\nVersion: 24.11.5\n\nPackage: iperf3\n")
     dpkg.append("base-files installed 13")
@@ -107,7 +107,7 @@ def test_lists_that_somebody_else_reads_are_waited_for(monkeypatch: pytest.Monke
 def test_an_installation_says_itself_that_it_takes_too_long(
     system: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """All commands together may take less than the player lets a task take."""
+    """All commands together take less time than the player allows for a task."""
     limits: list[float] = []
 
     def fake(argv: list[str], timeout: float = 60, **_: Any) -> subprocess.CompletedProcess[str]:
@@ -131,7 +131,7 @@ def test_a_node_without_a_record_is_unknown(dpkg: list[str]) -> None:
     assert word.startswith("unknown: which packages belong here: there is no ")
 
 
-# --- pinned, kernel_module
+# -- pinned, kernel_module
 
 
 @pytest.mark.parametrize(
@@ -155,7 +155,7 @@ def test_a_version_is_one_of_a_series(version: str, beginning: str, is_one: bool
     assert packaging.begins(version, beginning) is is_one
 
 
-def test_what_repositories_have() -> None:
+def test_reads_versions_in_repositories() -> None:
     """Sources are none of it."""
     said = " efa | 3.3.1-1 | file:/a ./ Packages\n efa | 3.2-1 | file:/a ./ Packages\n efa | 9 | file:/a ./ Sources\n"
     assert Apt.of_madison(said) == {"efa": ["3.3.1-1", "3.2-1"]}
@@ -202,7 +202,7 @@ def test_pins_of_a_role_leave_those_of_others(tmp_path: Path, monkeypatch: pytes
     assert Dnf().unpinned("a", {"one": "6"}, []) == [f"{Dnf.LOCKS} has no pins of a"]
 
 
-def test_what_differs_from_the_release_is_said() -> None:
+def test_differences_from_the_release() -> None:
     """Packages are missing, half there, or of another version; packages of the suite may have any."""
     found = {
         "a": ("installed", "2-1"),
@@ -219,7 +219,7 @@ def test_what_differs_from_the_release_is_said() -> None:
 
 
 def test_other_software_is_refused_and_missing_software_is_not() -> None:
-    """A role installs what is missing; nothing exchanges what runs."""
+    """A role installs missing software; no running software is replaced."""
     facts = {"kernel": "6.1.0-9", "packages": {"driver": "570.1-1", "manager": "580.2-1"}}
     roll = "start the node from an image of the release (stampworks roll)"
     assert node_facts.strange_software(facts, {"driver": "580.1", "manager": "580.2", "absent": "1"}, "6.12") == [
@@ -230,7 +230,8 @@ def test_other_software_is_refused_and_missing_software_is_not() -> None:
 
 
 def test_a_module_of_the_kernel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Loaded once; another version is noted and said until it is gone; a look notes nothing."""
+    """The module is loaded once. Another loaded version is recorded and reported until it is gone; check mode records
+    nothing."""
     modules, marks, commands = tmp_path / "modules", tmp_path / "reboot", []
 
     def load(argv: list[str]) -> None:

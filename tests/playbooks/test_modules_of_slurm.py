@@ -30,7 +30,7 @@ def cached(tmp_path: Path, text: str, check: bool = False) -> dict[str, Any]:
 
 
 def test_slurmds_copy_is_kept(tmp_path: Path) -> None:
-    """Edited or removed, it is put back; a look only says so."""
+    """An edited or removed copy is restored; check mode only reports it."""
     (tmp_path / "slurm.conf").write_text("edited")
     assert cached(tmp_path, "right", check=True)["drift"] == [f"{tmp_path}/slurm.conf differs"]
     assert (tmp_path / "slurm.conf").read_text() == "edited"
@@ -43,7 +43,7 @@ def test_slurmds_copy_is_kept(tmp_path: Path) -> None:
 
 
 def test_a_copy_that_is_on_its_way_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A controller with another configuration sends it a moment later: that is no change of ours."""
+    """A controller with another configuration sends it a moment later, which is no change by the module."""
     (tmp_path / "slurm.conf").write_text("old")
     monkeypatch.setattr(time, "sleep", lambda _: (tmp_path / "slurm.conf").write_text("right"))
     assert not cached(tmp_path, "right")["changed"]
@@ -62,7 +62,7 @@ BAD = (
 
 
 def test_the_trial_shares_nothing_with_the_real_controller(tmp_path: Path) -> None:
-    """Neither its state nor its database; what needs the database is replaced by what does not."""
+    """It uses neither the controller's state nor its database; settings that need the database are replaced."""
     text = slurm_controller.trial_text(
         "ClusterName=x\nStateSaveLocation=/var/lib/slurm\nAccountingStorageType=accounting_storage/slurmdbd\n"
         "AccountingStorageEnforce=qos\nPreemptType=preempt/qos\nPriorityType=priority/multifactor\n"
@@ -89,7 +89,7 @@ def test_the_complaint_is_what_was_fatal_first() -> None:
 
 @pytest.fixture
 def controller(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
-    """A call of the module on a folder of the test's own, with a controller that says what the test wants."""
+    """Call the module on a test folder, with a controller of the test."""
     user = pwd.getpwuid(tmp_path.stat().st_uid).pw_name
     monkeypatch.setattr(slurm_controller, "group_id", lambda _: tmp_path.stat().st_gid)
     monkeypatch.setattr(slurm_controller, "supervisor", Running)
@@ -117,7 +117,7 @@ class Running:
 def test_a_refused_configuration_stays_out(
     controller: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The running controller never sees it; a look does not even try it."""
+    """The running controller never sees it; check mode does not even try it."""
     (tmp_path / "slurm.conf").write_text("old")
     monkeypatch.setattr(slurm_controller, "listen", lambda *_: BAD)
     said = (
@@ -178,7 +178,7 @@ def test_a_queue_from_before_the_accounting_forgets_its_number(
 def test_nodes_that_slurm_never_heard_of_are_held(
     controller: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Known ones are not, though after a restart it calls them unknown as well."""
+    """Known nodes are not held, although Slurm calls them unknown after a restart."""
     updates: list[list[str]] = []
     states = {"gpu-001": "unknown*", "gpu-002": "unknown*"}
 
@@ -259,7 +259,7 @@ def test_accounts_are_made_with_their_limits() -> None:
 
 
 def test_root_may_use_every_priority() -> None:
-    """Root's jobs prove nodes of every queue; slurmdbd creates root with one priority alone."""
+    """Root's jobs prove nodes of every queue; slurmdbd creates root with a single priority."""
     command = ["modify", "account", "root", "where", "cluster=c", "set", "qos=high,low,normal"]
     for text in ("", "root||1||normal\n"):
         assert slurm_accounting.root_commands("cluster=c", PRIORITIES, associations(text)) == [command]
@@ -276,7 +276,7 @@ def test_accounts_that_are_right_are_left_alone() -> None:
 
 
 def test_the_first_account_that_a_user_names_is_their_default() -> None:
-    """Slurm takes the one they were added to first, in the order of accounts."""
+    """Otherwise Slurm uses the account to which the user was added first."""
     found = {"alice": {"user": "alice", "defaultaccount": "research"}, "bob": {"user": "bob", "defaultaccount": "x"}}
     wanted = {"alice": "research", "bob": "product", "new": "product"}
     assert slurm_accounting.default_commands("cluster=c", wanted, found) == [
@@ -319,7 +319,7 @@ def test_sacctmgr_is_asked_again_until_slurmdbd_answers(monkeypatch: pytest.Monk
 
 
 def test_members_of_a_group_are_users_of_its_account(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Members are those that the node knows now, each once; a missing group is an error, not an empty one."""
+    """Members are those that the node resolves now, each once; a missing group is an error, not an empty group."""
     known = {"ml": ["dora", "alice"], "ops": ["dora"]}
     monkeypatch.setattr(grp, "getgrnam", lambda name: SimpleNamespace(gr_mem=known[name]))
     account = {"name": "research", "users": ["alice"], "share": 1}

@@ -1,4 +1,4 @@
-"""The programs that roles put on nodes, run as they are."""
+"""Programs that roles install on nodes, run unchanged."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ BOTH = [accelerator(0), accelerator(1, ecc_uncorrected=3)]
 
 
 def test_a_list_of_accelerators(tmp_path: Path) -> None:
-    """The form is that of the real tool, one line each."""
+    """The format is that of the real tool, a line for each."""
     done = nvidia_smi(tmp_path, "-L", accelerators=BOTH)
     assert done.stdout == "GPU 0: Simulated H100 (UUID: GPU-0)\nGPU 1: Simulated H100 (UUID: GPU-1)\n"
 
@@ -71,7 +71,7 @@ def test_a_list_of_accelerators(tmp_path: Path) -> None:
     ],
 )
 def test_a_query(tmp_path: Path, options: str, lines: list[str]) -> None:
-    """The forms are those that scripts read."""
+    """The formats are those that scripts read."""
     query = "--query-gpu=index,memory.total,memory.free"
     done = nvidia_smi(tmp_path, query, f"--format={options}", accelerators=BOTH[:1])
     assert done.stdout.splitlines() == lines
@@ -103,8 +103,8 @@ def test_it_says_that_it_is_simulated(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_what_it_cannot_it_says(tmp_path: Path, arguments: list[str], message: str) -> None:
-    """A script must not take silence for health."""
+def test_unsupported_request_fails(tmp_path: Path, arguments: list[str], message: str) -> None:
+    """A script must not take missing output for health."""
     done = nvidia_smi(tmp_path, *arguments, accelerators=BOTH)
     assert (done.returncode, done.stderr) == (1, message + "\n")
 
@@ -145,7 +145,7 @@ def in_a_job(tmp_path: Path, title: str, *variables: str) -> str:
     ],
 )
 def test_a_job_sees_its_own_accelerators(tmp_path: Path, title: str, variables: list[str], shown: list[int]) -> None:
-    """Numbers start at 0, as a driver numbers those in a control group; outside of a job all are visible."""
+    """Numbers start at 0, as the driver numbers accelerators of a control group; outside of jobs all are visible."""
     lines = [f"GPU {index}: Simulated H100 (UUID: GPU-{which})\n" for index, which in enumerate(shown)]
     assert in_a_job(tmp_path, title, *variables) == "".join(lines)
 
@@ -163,9 +163,8 @@ def loaded(program: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
 # --- logs
 
 
-def test_what_is_handed_over_together_is_of_one_day(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """CloudWatch Logs refuses a call whose entries are more than 24 hours apart, and a clock that is set goes back as
-    well as ahead."""
+def test_batches_span_less_than_a_day(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """CloudWatch Logs refuses calls with entries more than 24 hours apart; clocks may also go back."""
     at_h = [24, 46, 2, 3, 26, 30]
     said = [{"__CURSOR": f"c{h}", "__REALTIME_TIMESTAMP": f"{h * 3_600_000_000}", "MESSAGE": "x"} for h in at_h]
     (tmp_path / "said").write_text("".join(json.dumps(each) + "\n" for each in said))
@@ -232,7 +231,7 @@ def around_a_job(folder: Path, program: str) -> str:
 
 
 @pytest.mark.parametrize("plant", ["touch tmp/job-7", "mkdir tmp/job-7", "ln -s ../elsewhere tmp/job-7"])
-def test_nobody_can_put_something_where_a_job_will_have_its_files(plant: str, tmp_path: Path) -> None:
+def test_job_folder_cannot_be_prepared_by_others(plant: str, tmp_path: Path) -> None:
     """A file named by the job's number alone could block the job, or be read by it."""
     for program in ("sbin/stampworks-health", "libexec/stampworks/names"):
         stub = tmp_path / "usr/local" / program
@@ -301,7 +300,7 @@ def told(tmp_path: Path, parent: str, environment: dict[str, str]) -> str:
 
 
 def test_a_task_knows_its_peers(tmp_path: Path) -> None:
-    """Peers are those of its own step, also where a script around it has those of the job."""
+    """Peers are those of its own step, also within a script that has the job's peers."""
     own = "MASTER_ADDR=gpu-002\nMASTER_PORT=20058\nSTAMPWORKS_MASTER=gpu-002:20058\n"
     place = "RANK=3\nWORLD_SIZE=4\nLOCAL_RANK=1\n"
     assert told(tmp_path, "slurmstepd: [7.2]", STEP) == own + place
@@ -316,7 +315,7 @@ def test_a_task_knows_its_peers(tmp_path: Path) -> None:
     [("gpu-[001-004]", "gpu-001"), ("gpu-[003,007]", "gpu-003"), ("gpu-009", "gpu-009"), ("a-1,b-[2-3]", "a-1")],
 )
 def test_a_script_knows_where_its_peers_meet(tmp_path: Path, nodes: str, name: str) -> None:
-    """The script has no rank: one submitted from within a step would pass on that step's rank."""
+    """The script has no rank: a job submitted from a step would inherit that step's rank."""
     said = told(tmp_path, "slurmstepd: [7.batch]", STEP | {"SLURM_JOB_NODELIST": nodes})
     master = f"MASTER_ADDR={name}\nMASTER_PORT=20056\nSTAMPWORKS_MASTER={name}:20056\n"
     assert said == master + "unset RANK\nunset WORLD_SIZE\nunset LOCAL_RANK\n"
@@ -332,7 +331,7 @@ def test_a_script_knows_where_its_peers_meet(tmp_path: Path, nodes: str, name: s
     ],
 )
 def test_why_an_output_cannot_be_written(tmp_path: Path, output: str, error: str, blamed: str) -> None:
-    """Stands in the job, for Slurm itself says only which signal it has sent."""
+    """The job shows the reason, because Slurm reports only the signal."""
     programs = {
         "setpriv": 'shift 4; case $3 in */theirs) exit 1 ;; esac; exec "$@"',  # root may write anything
         "scontrol": f'if [ "$1" = show ]; then echo gpu-001; else printf %s "$3" >{tmp_path}/said; fi',
@@ -364,7 +363,7 @@ def test_why_an_output_cannot_be_written(tmp_path: Path, output: str, error: str
 
 
 def test_rules_that_keep_users_from_the_metadata_stay() -> None:
-    """systemd-networkd takes away all that it did not make, but those that say they are the kernel's."""
+    """systemd-networkd removes all foreign rules unless they are marked as the kernel's."""
     guard = f"sh {ROLES / 'metadata/files/guard-metadata'} 169.254.169.254"
     look = "ip -4 -details rule list priority 100"
     command = ["unshare", "--net", "sh", "-c", f"{guard} && {guard} && {look}"]
@@ -417,7 +416,7 @@ def test_nodes_of_a_job_that_started_with_it_are_known_by_name(names: Callable[.
     assert names(gpu_005="[fd00::5]:6818").splitlines()[-1] == "fd00::5 gpu-005"
 
 
-def test_what_slurm_says_is_not_taken_for_an_address_that_is_none(names: Callable[..., str], tmp_path: Path) -> None:
+def test_refuses_malformed_addresses_of_slurm(names: Callable[..., str], tmp_path: Path) -> None:
     """Otherwise the text would become a line of a trusted file."""
     with pytest.raises(ValueError, match="does not appear to be an IPv4 or IPv6 address"):
         names(gpu_002="10.0.0.7 head\n10.0.0.8:6818")

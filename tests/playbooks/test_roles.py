@@ -1,4 +1,4 @@
-"""Roles say what they take, in the same words in three places, and take nothing that they do not say."""
+"""Roles document their variables in three places with the same text, and use no others."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ PLAYBOOKS = playbooks_dir()
 ROLES = sorted(path for path in (PLAYBOOKS / "roles").iterdir())
 MODULES = PLAYBOOKS / "collections/ansible_collections/stampworks/node/plugins"
 SHARED = {"cluster_name", "cluster_release", "cluster_members", "slurm_key", "kubernetes_bootstrap"}
-"""Variables of the inventory and the secrets that belong to no role; those of a host begin with node_."""
+"""Variables of the inventory and secrets that belong to no role; those of a host begin with node_."""
 OF_IMAGES = {role.name for role in REGISTRY if role.members == "images"}
-"""Roles that no node is given once it runs: their install part is all that there is."""
+"""Roles that never run on a running node: they have only an install part."""
 
 each_role = pytest.mark.parametrize("role", ROLES, ids=lambda path: path.name)
 
@@ -42,8 +42,8 @@ def table(role: Path) -> dict[str, list[str]]:
     return {name: rest for name, *rest in rows}
 
 
-def test_who_logs_out_leaves_what_their_job_shares() -> None:
-    """systemd removes all shared memory of a user whose last session ends, and jobs of Slurm are no sessions."""
+def test_logout_keeps_shared_memory() -> None:
+    """systemd removes the shared memory of a user whose last session ends, and Slurm jobs are no sessions."""
     role = PLAYBOOKS / "roles/base"
     [task] = [each for each in load(role / "tasks/configure.yml") if "_base_files" in each.get("vars", {})]
     sources = {each["path"]: each.get("source") for each in task["vars"]["_base_files"]}
@@ -69,7 +69,7 @@ def test_sshd_is_told_of_its_settings_where_one_runs(role: str, settings: str) -
     commands = [argv for task in tasks for argv in task.get("stampworks.node.files", {}).get("then", ())]
     [told] = [argv for argv in commands if "sshd" in argv[-1]]
     changed = f"/etc/ssh/sshd_config.d/{settings}.conf"
-    # a shell hears nothing that was ignored where it was started from, as below nohup
+    # a shell cannot trap a signal that was ignored at its start, as below nohup
     hears, alone = ["env", "--default-signal=HUP"], ["unshare", "--user", "--map-root-user", "--mount"]
     command = [*hears, *alone, "sh", "-c", SSHD, "sh", changed, *told]
     done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
@@ -140,7 +140,7 @@ def _of_others(role: Path, names: set[str]) -> set[str]:
 
 
 def test_the_registry_has_every_role() -> None:
-    """Each folder has one row in catalog/roles.py, each row a folder, and each row names nodes that are known."""
+    """Each folder has a row in catalog/roles.py and vice versa, and each row has a known selection of nodes."""
     names = [role.name for role in REGISTRY]
     folders = {path.name for path in ROLES}
     assert len(names) == len({*names}), "catalog/roles.py has two rows of one role"
@@ -167,7 +167,7 @@ def test_every_role_is_played() -> None:
 
 @pytest.mark.parametrize("release", catalog.releases().values(), ids=lambda release: release.name)
 def test_releases_name_roles_of_hardware_in_their_order(release: catalog.Release) -> None:
-    """A plan takes the roles of a group from its release, and an inventory has them in the order of the registry."""
+    """A plan takes the roles of a group from its release, and an inventory orders them as the registry does."""
     ours = [role.name for role in REGISTRY if role.is_hardware]
     strange = [name for name in release.hardware if name not in ours]
     assert not strange, (
@@ -191,8 +191,8 @@ def test_releases_name_roles_of_hardware_in_their_order(release: catalog.Release
         ("nccl", "slurm_worker", "jobs find what they run on"),
     ],
 )
-def test_who_comes_after_whom(first: str, then: str, why: str) -> None:
-    """Stages of hardware need the one before."""
+def test_order_of_roles(first: str, then: str, why: str) -> None:
+    """Stages of hardware depend on the previous ones."""
     order = [play["hosts"] for play in load(PLAYBOOKS / "site.yml")]
     assert order.index(first) < order.index(then), why
 
@@ -207,7 +207,7 @@ def test_the_image_enters_every_install_part() -> None:
 
 
 def test_few_tasks_run_on_a_worker() -> None:
-    """Each task costs every node: a new one must earn its place here."""
+    """Each task costs time on every node: list a new task here only with a good reason."""
     workers = {
         "all hosts",
         "everyone",
@@ -261,7 +261,7 @@ def test_a_role_that_is_told_nothing_stops_its_service(role: str, service: str, 
 
 
 def test_checks_are_there_before_they_are_named() -> None:
-    """A look in between finds no check that is missing."""
+    """A concurrent look never misses a named check."""
     [task] = load(PLAYBOOKS / "roles/health/tasks/configure.yml")
     files = task["stampworks.node.files"]["files"]
     assert files.index("health_programs") < files.index("health.json")
@@ -280,7 +280,7 @@ def programs(path: Path) -> set[str]:
 
 
 def test_each_module_has_its_action() -> None:
-    """A module without an action of its own would run through Ansible's wrapper, and fail there."""
+    """A module without an action would run through Ansible's wrapper, and fail there."""
     modules = {path.stem for path in (MODULES / "modules").glob("*.py")}
     actions = {path.stem for path in (MODULES / "action").glob("*.py")}
     assert actions - modules == {"inventory_contract"}
@@ -289,19 +289,20 @@ def test_each_module_has_its_action() -> None:
 
 @pytest.mark.parametrize("path", sorted((MODULES / "action").glob("*.py")), ids=lambda path: path.stem)
 def test_an_action_runs_the_module_of_its_name(path: Path) -> None:
-    """Thin actions are written by copying one."""
+    """Thin actions are written by copying another."""
     if path.stem != "inventory_contract":
         assert f'module = "{path.stem}"' in path.read_text()
 
 
 @pytest.mark.parametrize("path", sorted((MODULES / "modules").glob("*.py")), ids=lambda path: path.stem)
 def test_a_module_imports_what_a_node_has(path: Path) -> None:
-    """The standard library and our own utilities: nodes have nothing else, and no other file travels."""
+    """Imports are the standard library and the toolkit's utilities: nodes have nothing else, and no other file is
+    sent."""
     imports = re.findall(r"^(?:from|import) (\w+)", path.read_text(), re.MULTILINE)
     assert set(imports) <= {"__future__", "ansible_collections", *__import__("sys").stdlib_module_names}
 
 
-def test_what_is_secret_is_said_to_be() -> None:
+def test_secret_files_are_marked() -> None:
     """A file that holds a key or a password is never shown in a diff."""
     for path in PLAYBOOKS.rglob("tasks/*.yml"):
         for task in load(path) or []:
@@ -322,8 +323,8 @@ def test_what_is_secret_is_said_to_be() -> None:
                     assert file["mode"] == "0600", f"{path}: {file['path']}"
 
 
-def test_what_runs_on_nodes_is_for_the_oldest_python() -> None:
-    """Amazon Linux's own is 3.9: nothing of its grammar is newer, nor an argument that zip has since."""
+def test_node_programs_suit_the_oldest_python() -> None:
+    """Amazon Linux has Python 3.9: newer syntax and newer arguments of zip are not allowed."""
     plugins = PLAYBOOKS / "collections/ansible_collections/stampworks/node/plugins"
     found = [*plugins.glob("modules/*.py"), *plugins.glob("module_utils/*.py")]
     found += [path for path in PLAYBOOKS.glob("roles/*/files/*") if path.read_bytes().startswith(b"#!/usr/bin/python3")]

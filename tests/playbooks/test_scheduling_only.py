@@ -1,4 +1,4 @@
-"""A real scheduler with 1,024 nodes, of which one is real."""
+"""A real scheduler with 1,024 nodes, of which one exists."""
 
 from __future__ import annotations
 

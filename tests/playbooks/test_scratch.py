@@ -22,7 +22,7 @@ MADE = ["/scratch: its 2 disks are not one array", "/scratch: its array has no f
 
 
 def mark(disk: Path, array: uuid.UUID, name: str) -> None:
-    """Writes what mdadm writes on each disk of an array: a superblock of version 1.2, as md.4 lays it out."""
+    """Write mdadm's superblock, version 1.2 of md.4, onto each disk of an array."""
     block = bytearray(256 + 4)
     struct.pack_into("<4I16s32s", block, 0, 0xA92B4EFC, 1, 0, 0, array.bytes, name.encode())
     struct.pack_into("<3Q", block, 128, 2048, 4096, 8)
@@ -35,7 +35,7 @@ def mark(disk: Path, array: uuid.UUID, name: str) -> None:
 
 
 class Node:
-    """A machine with disks that are files, and with what stands for mdadm: the kernel of the tests has no arrays."""
+    """A machine with disks in files, and a stand-in for mdadm, because the kernel of the tests has no arrays."""
 
     def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self.blocks, self.devices, self.mounts = folder / "block", folder / "dev", folder / "mountinfo"
@@ -110,7 +110,7 @@ def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Node:
 
 
 def test_blank_disks_become_one_file_system(node: Node) -> None:
-    """A look touches nothing; the second time there is nothing to do; the disk of the system is none of them."""
+    """Check mode changes nothing, and so does a second run; the system disk is not used."""
     before = node.contents()
     assert node.work(check=True) == {"changed": True, "drift": MADE[:1]}
     assert (node.contents(), node.asked) == (before, [])
@@ -139,8 +139,8 @@ def test_an_array_is_started_again_with_what_it_holds(node: Node) -> None:
 
 
 @pytest.mark.parametrize("blank", [["nvme1n1", "nvme2n1"], ["nvme2n1"]])
-def test_what_came_back_blank_is_made_anew(node: Node, blank: list[str]) -> None:
-    """All disks, or one: of an array that lacks a disk nothing can be read."""
+def test_blank_disks_are_formatted(node: Node, blank: list[str]) -> None:
+    """All or some disks are blank: an array without one of its disks is unreadable."""
     node.work()
     first = node.fstab.read_text()
     node.boot()
@@ -167,7 +167,7 @@ def test_a_run_that_was_killed_is_taken_up(node: Node) -> None:
         (["sh", "-c", 'printf data | dd of="$0" bs=1 seek=1000000 conv=notrunc'], "something else"),
     ],
 )
-def test_what_somebody_keeps_is_left_alone(node: Node, make: list[str], holds: str) -> None:
+def test_disk_with_foreign_data_is_left_alone(node: Node, make: list[str], holds: str) -> None:
     """The other disk is not touched either."""
     subprocess.run([*make, node.devices / "nvme2n1"], check=True, capture_output=True)
     assert node.refused() == (
@@ -185,8 +185,8 @@ def test_an_array_of_somebody_else_is_left_alone(node: Node) -> None:
     )
 
 
-def test_what_a_boot_began_is_stopped_first(node: Node) -> None:
-    """The kernel holds the other disks of an array that lacks one."""
+def test_partial_array_is_stopped_first(node: Node) -> None:
+    """The kernel holds the other disks of an incomplete array."""
     node.work()
     node.blank("nvme2n1")
     (node.blocks / "nvme2n1/holders/md127").unlink()
@@ -195,16 +195,16 @@ def test_what_a_boot_began_is_stopped_first(node: Node) -> None:
     assert node.asked[1] == "--stop md127"
 
 
-def test_what_is_mounted_is_not_made_anew(node: Node) -> None:
-    """Two arrays of ours, of two machines, and something at the path."""
+def test_mounted_array_is_not_formatted(node: Node) -> None:
+    """Two arrays of the toolkit, of two machines, and a mount at the path."""
     for number, name in enumerate(("nvme1n1", "nvme2n1")):
         mark(node.devices / name, uuid.UUID(int=number + 1), "any:stampworks-scratch")
     node.mounts.write_text("2 1 0:2 / /scratch rw - ext4 x rw\n")
     assert node.refused() == "/scratch: is mounted, and its disks are not one array: drain the node and unmount it"
 
 
-def test_what_somebody_put_on_the_array_is_left_alone(node: Node) -> None:
-    """The array is ours, and what is on it is not."""
+def test_array_with_foreign_data_is_left_alone(node: Node) -> None:
+    """The array is the toolkit's, but its content is not."""
     node.mdadm(True, [node.devices / "nvme1n1", node.devices / "nvme2n1"])
     subprocess.run(["mkswap", "-q", node.devices / "md127"], check=True)
     assert node.refused() == "md127: holds swap, not ext4: somebody has made it, and it is left alone"

@@ -29,7 +29,8 @@ SERVICE = Service(
 
 
 def test_a_run_script_is_readable() -> None:
-    """Directories first, then what must answer, a note of what it reads, limits as far as they go, the program."""
+    """The script has directories, a wait for dependencies, a note of its inputs, limits where permitted, and the
+    program."""
     quoted = "'\"'\"'"
     note = f"sha256sum /etc/slurm/slurm.key {quoted}/etc/my file{quoted} >/var/lib/stampworks/services/slurmd"
     assert Runit.run_script(SERVICE).splitlines() == [
@@ -46,7 +47,7 @@ def test_a_run_script_is_readable() -> None:
 
 
 def test_the_log_of_a_service_has_an_end() -> None:
-    """A megabyte and four earlier ones, on every node and for every service."""
+    """Every service on every node keeps a megabyte of log and four earlier files."""
     assert Runit.log_script("slurmd").splitlines() == [
         "#!/bin/sh",
         "# Written by Stampworks.",
@@ -80,8 +81,8 @@ def test_a_unit_waits_for_the_volume_that_its_directory_is_on() -> None:
     assert not any(line.startswith("Requires") for line in Systemd.unit(Service("x", ("/bin/true",))).splitlines())
 
 
-def test_what_services_wait_for() -> None:
-    """slurmd for the devices of accelerators and what makes their switches work, the database for its volume."""
+def test_services_follow_their_dependencies() -> None:
+    """slurmd waits for accelerator devices and their fabric manager, the database for its volume."""
     slurmd, database = (
         yaml.safe_load((ROLES / role / "tasks/service.yml").read_text())[0]["stampworks.node.service_unit"]
         for role in ("slurm_worker", "database")
@@ -91,7 +92,7 @@ def test_what_services_wait_for() -> None:
 
 
 def test_units_of_others_are_none_of_ours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Packages that were removed leave links behind which lead nowhere, and a masked one leads to no file."""
+    """Removed packages leave dangling links, and a masked unit leads to no file."""
     monkeypatch.setattr(services, "SYSTEMD", tmp_path)
     (tmp_path / "slurmd.service").write_text(Systemd.unit(SERVICE))
     (tmp_path / "other.service").write_bytes(b"[Unit]\nDescription=\xff\n")
@@ -127,8 +128,8 @@ def test_a_service_that_runs_once_stays_down() -> None:
 
 
 def test_a_new_unit_is_stopped_and_off_at_boot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Debian's packages start what they bring, under the same name, and that may have failed; one that was there before
-    is left as it is."""
+    """Debian's packages start their units under the same name, and that may have failed; an earlier unit is left
+    alone."""
     ran: list[list[str]] = []
     monkeypatch.setattr(services, "SYSTEMD", tmp_path)
     monkeypatch.setattr(services, "run", lambda argv, **_: ran.append(argv))
@@ -162,7 +163,7 @@ def test_a_new_unit_is_stopped_and_off_at_boot(tmp_path: Path, monkeypatch: pyte
     ],
 )
 def test_the_verb_that_is_needed(state: str, runs: bool, outdated: bool, redefined: bool, verb: str) -> None:
-    """A service that runs with another configuration is restarted, however the two came apart."""
+    """A service that runs with another configuration is restarted, whatever the cause."""
     assert service_unit.needed(state, runs, outdated, redefined) == verb
 
 
@@ -192,7 +193,7 @@ def test_a_service_that_is_to_stop(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 @pytest.mark.parametrize("clock", [0, 4_000_000_000])
 def test_a_clock_that_was_set_hides_no_change(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, clock: int) -> None:
-    """Contents at the start of a service are compared, not times: files may come from the past or the future."""
+    """Contents at the start of a service are compared, not times: clocks may be wrong."""
     monkeypatch.setattr(services, "STARTED", tmp_path / "started")
     configuration = tmp_path / "conf"
     names = [str(configuration), "/not/there"]
@@ -210,7 +211,7 @@ def test_a_clock_that_was_set_hides_no_change(tmp_path: Path, monkeypatch: pytes
 
 
 def test_a_start_by_anybody_is_noted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A service that was restarted with an edited file runs with it, also after the file was put back."""
+    """A service restarted with an edited file keeps its settings, also after the file was restored."""
     monkeypatch.setattr(services, "STARTED", tmp_path / "started")
     configuration = tmp_path / "a file"
     names = [str(configuration)]
@@ -259,7 +260,7 @@ def put(path: Path, content: bytes, mode: int) -> None:
 
 
 def test_runits_own_record_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Another start is another run; there is none when it is down."""
+    """Another start is another run; a stopped service has none."""
     monkeypatch.setattr(services, "RUNIT", tmp_path)
     status = tmp_path / "test/supervise/status"
     status.parent.mkdir(parents=True)
@@ -275,7 +276,7 @@ def test_runits_own_record_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 
 class Slow:
-    """A supervisor that says what it did some looks later."""
+    """A supervisor that reports its actions some looks later."""
 
     def __init__(self, *answers: str) -> None:
         self.answers = list(answers)

@@ -1,4 +1,4 @@
-"""site.yml on a real cluster: what it makes, that it makes it once, and that it lasts."""
+"""site.yml on a real cluster: its results, idempotence and persistence."""
 
 from __future__ import annotations
 
@@ -22,26 +22,26 @@ STATES = "sinfo -h -N -p main -o %T | sort -u"
 
 
 def test_progress_says_how_far_it_is(cluster: Cluster) -> None:
-    """Each line has role, task and stage; the last one names the last stage."""
+    """Each line has role, task and stage; the last line names the last stage."""
     lines = [line for line in cluster.said if " : " in line]
     assert re.fullmatch(r"validate : .* \(1 of (\d+)\)", lines[0])
     assert re.fullmatch(r"slurm_controller : Wait until every node answers \((\d+) of \1\)", lines[-1])
 
 
 def test_all_nodes_are_idle_when_it_is_done(cluster: Cluster) -> None:
-    """A cluster is up when it takes jobs."""
+    """A cluster is ready when it takes jobs."""
     assert cluster.shell("head", STATES) == "idle"
 
 
 def test_a_second_run_changes_nothing(cluster: Cluster) -> None:
-    """Neither for real nor in check mode."""
+    """This holds in check mode, too."""
     assert cluster.drift() == []
     assert cluster.play().changed == 0
 
 
 @pytest.mark.long
 def test_a_machine_that_booted_another_image_is_made_like_ours_first(cluster: Cluster) -> None:
-    """Once, and only there: what is noted on a node tells, and no task asks it."""
+    """It happens once, on that machine only: a marker on the node decides, and no task asks for it."""
     bare = "rm -r /etc/stampworks/image /var/lib/stampworks/packages.json /usr/local/sbin/stampworks-metrics"
     cluster.shell("gpu-001", f"{bare}; apt-get purge --yes iperf3 >/dev/null")
     installing = "base : Install the release"
@@ -57,7 +57,7 @@ def test_a_machine_that_booted_another_image_is_made_like_ours_first(cluster: Cl
 
 
 def test_check_mode_says_what_would_change(cluster: Cluster) -> None:
-    """One pass is enough, and nothing changes."""
+    """A single pass reports everything, and changes nothing."""
 
     def edit(inventory: dict[str, Any]) -> None:
         inventory["vars"]["base_users"] = [{"name": "bob", "uid": 2002}]
@@ -97,7 +97,7 @@ def test_users_go_from_node_to_node(cluster: Cluster) -> None:
 
 
 def test_nodes_get_packages_from_the_head(cluster: Cluster) -> None:
-    """No other way out exists."""
+    """Nodes have no other egress."""
     command = "apt-get clean && apt-get update && apt-get install --reinstall --download-only -y iperf3 2>&1"
     said = cluster.shell("gpu-001", command)
     assert "http://" in said
@@ -111,14 +111,14 @@ def test_the_rails_answer_for_themselves_only(cluster: Cluster) -> None:
     )
 
 
-def test_what_is_in_the_shared_directory_is_on_every_node(cluster: Cluster) -> None:
-    """One directory is mounted on all of them from fstab."""
+def test_shared_directory_is_on_every_node(cluster: Cluster) -> None:
+    """All nodes mount the same directory from fstab."""
     cluster.shell("gpu-001", "echo here >/shared/proof")
     assert {cluster.shell(node, "cat /shared/proof") for node in (*GPUS, "head")} == {"here"}
 
 
 def test_a_higher_priority_takes_the_nodes(cluster: Cluster) -> None:
-    """The lower job goes back into the queue and runs again."""
+    """The job with the lower priority is requeued and runs again."""
     submit = "sbatch --parsable --requeue -N3 --exclusive --output=/dev/null"
     low = cluster.shell("head", f"{submit} -p main --wrap 'sleep 600'")
     cluster.until("head", f"squeue -h -j {low} -o %T", "RUNNING")
@@ -130,7 +130,7 @@ def test_a_higher_priority_takes_the_nodes(cluster: Cluster) -> None:
 
 
 def test_a_configuration_that_slurmctld_refuses_never_reaches_it(cluster: Cluster) -> None:
-    """The run fails with slurmctld's own words; the controller that runs has not noticed."""
+    """The run fails with slurmctld's own message; the running controller is unaffected."""
     before = cluster.shell("head", "cat /etc/stampworks/services/slurmctld/supervise/pid; md5sum /etc/slurm/*.conf")
 
     def spoil(inventory: dict[str, Any]) -> None:
@@ -179,7 +179,7 @@ def test_the_head_comes_back_by_itself(cluster: Cluster) -> None:
     """Jobs survive, because slurmctld keeps its state on disk; no other node needs a playbook."""
     job = cluster.shell("head", "sbatch --parsable -N1 --output=/dev/null --wrap 'sleep 600'")
     cluster.until("head", f"squeue -h -j {job} -o %T", "RUNNING")
-    # slurmctld writes down all jobs at once, late: with one that came after, that this one runs is there
+    # slurmctld writes all jobs at once, with a delay: when a later job is written, this one is, too
     after = cluster.shell("head", "sbatch --parsable --hold --job-name=came-after --output=/dev/null --wrap true")
     state = "/var/lib/stampworks/state/slurmctld/job_state"
     cluster.until("head", f"if grep --quiet came-after {state}; then echo saved; fi", "saved")
@@ -204,7 +204,7 @@ def test_a_node_that_is_not_well_is_drained_and_given_back(cluster: Cluster) -> 
 
 
 def test_a_job_goes_around_a_node_that_has_just_become_unwell(cluster: Cluster) -> None:
-    """The prolog looks again: the job waits in the queue instead of failing, and starts elsewhere."""
+    """The prolog checks again: the job is requeued instead of failing, and starts elsewhere."""
     lost = "import json,sys; p='/var/lib/stampworks/accelerators.json'; d=json.load(open(p)); "
     lost += "d['accelerators'][3]['lost']=%s; json.dump(d,open(p,'w'))"
     cluster.shell("gpu-001", f'python3 -c "{lost % True}"')
@@ -232,7 +232,7 @@ def test_all_hosts_that_fail_are_named_at_once(cluster: Cluster) -> None:
         "site.yml failed on 2 hosts.\n"
         "  gpu-001, gpu-003: base : Make the users\n"
         "    user dora: uid 3001 is taken by carol on this node\n"
-        "Tasks that were done stay done; the next run goes on from there."
+        "Finished tasks stay finished; the next run continues from there."
     )
     for node in ("gpu-001", "gpu-003"):
         cluster.shell(node, "userdel -r carol 2>/dev/null")
@@ -252,8 +252,8 @@ def test_a_host_that_is_another_one_is_refused(cluster: Cluster) -> None:
 
 
 def test_a_vendors_image_is_compared_and_nothing_installed(cluster: Cluster) -> None:
-    """A node with the parts goes on, and its driver's role does nothing; one without is refused before anything is done
-    to any node. A package of the node stands for one of the vendor."""
+    """A node with the parts continues, and its driver role does nothing; a node without them is refused before any
+    change. A package of the node stands for one of the vendor."""
 
     def vendors(parts: dict[str, str]) -> Edit:
         def edit(inventory: dict[str, Any]) -> None:
@@ -291,7 +291,7 @@ def test_a_wrong_inventory_reaches_no_node(cluster: Cluster) -> None:
 
 
 def test_a_clock_that_is_wrong_is_drift(cluster: Cluster) -> None:
-    """All clocks here are one, so a node's Python is made to tell another time."""
+    """All clocks here are the same, so that a node's Python reports another time."""
     later = "import time; now = time.time; time.time = lambda: now() + 600; $3"
     wrapper = f'#!/bin/sh\nexec python3 -IS -c "{later}"\n'
     cluster.shell("gpu-002", f"printf %s {shlex.quote(wrapper)} >/tmp/later; chmod +x /tmp/later")
@@ -360,7 +360,7 @@ def _commands() -> list[str]:
 
 @pytest.mark.long
 def test_a_cluster_grows_and_shrinks_around_its_jobs(cluster: Cluster) -> None:
-    """A new node takes jobs at once; those that run do not notice, neither when it comes nor when it goes."""
+    """A new node takes jobs at once; running jobs are unaffected by its arrival and departure."""
     before = cluster.plan
     job = cluster.shell("head", "sbatch --parsable -N3 --output=/dev/null --wrap 'sleep 600'")
     cluster.until("head", f"squeue -h -j {job} -o %T", "RUNNING")
@@ -380,7 +380,7 @@ def test_a_cluster_grows_and_shrinks_around_its_jobs(cluster: Cluster) -> None:
 
 @pytest.mark.long
 def test_a_real_service_under_runit(cluster: Cluster) -> None:
-    """Defined, started, left alone, restarted when its configuration is another one, stopped; its log has an end."""
+    """It is defined, started, left alone, restarted after a change, and stopped; its log is limited."""
     unused: dict[str, Any] = {
         "awaits": [],
         "limits": {},

@@ -19,7 +19,7 @@ Attach = Callable[[str, str], Path]
 
 
 class Node:
-    """A machine with disks that are files; what would be mounted is noted."""
+    """A machine with disks in files; mounts are recorded."""
 
     def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self.folder, self.mounted, self.fstab = folder, list[str](), folder / "fstab"
@@ -85,7 +85,7 @@ def test_a_blank_disk_is_made_once(node: Node) -> None:
 
 
 def test_the_disk_of_an_earlier_node_keeps_what_it_holds(node: Node) -> None:
-    """A new controller finds queue and accounting where the old one left them."""
+    """A new controller finds queue and accounting of the old one."""
     disk = node.attach("nvme1n1", "vol0abc")
     subprocess.run(["mkfs.ext4", "-q", disk], check=True)
     before = disk.read_bytes()
@@ -103,7 +103,7 @@ def test_the_disk_of_an_earlier_node_keeps_what_it_holds(node: Node) -> None:
         (["sh", "-c", 'printf data | dd of="$0" bs=1 seek=1000000 conv=notrunc'], "something else"),
     ],
 )
-def test_what_somebody_else_keeps_is_left_alone(node: Node, make: list[str], holds: str) -> None:
+def test_disk_with_foreign_data_is_left_alone(node: Node, make: list[str], holds: str) -> None:
     disk = node.attach("nvme1n1", "vol0abc")
     subprocess.run([*make, disk], check=True, capture_output=True)
     before = disk.read_bytes()

@@ -1,5 +1,4 @@
-"""Environments of Python, that of torch and the one that nodes configure themselves with: made with the real pip, of
-wheels without content and of the real ones."""
+"""Environments of Python for torch and for the boot software, created with the real pip from empty and real wheels."""
 
 from __future__ import annotations
 
@@ -26,7 +25,7 @@ OF_BOOT = ROLES / "boot/files"
 
 
 def wheel(folder: Path, name: str, version: str) -> str:
-    """A distribution without content; what a lock says of it."""
+    """Build an empty distribution; return its entry for a lock."""
     file, info = folder / f"{name}-{version}-py3-none-any.whl", f"{name}-{version}.dist-info"
     folder.mkdir(exist_ok=True)
     with zipfile.ZipFile(file, "w") as archive:
@@ -64,7 +63,7 @@ def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Node:
     return made
 
 
-def test_what_the_lock_says_is_there_and_a_second_run_changes_nothing(node: Node) -> None:
+def test_installs_the_lock_once(node: Node) -> None:
     assert node.keep(check=True)["drift"] == [
         f"{node.directory}: torch 2.11.0 is not there",
         f"{node.directory}: nvidia-nccl 2.28.9 is not there",
@@ -113,7 +112,7 @@ def test_a_lock_that_says_nothing_is_refused(node: Node) -> None:
 
 @pytest.mark.parametrize("release", catalog.releases().values(), ids=lambda release: release.name)
 def test_every_release_has_the_lock_of_its_torch(release: catalog.Release) -> None:
-    """Each lock has the NCCL that the release takes from NVIDIA; a suite's own NCCL may be newer."""
+    """Each lock has the NVIDIA NCCL of its release; the suite's own NCCL may be newer."""
     version = release.hardware["torch"].packages["torch"]
     locked = dict(wheels.LOCKED.findall((LOCKS / f"torch-{version}.txt").read_text()))
     assert locked["torch"] == version
@@ -134,7 +133,7 @@ def numbers(version: str) -> list[int]:
 @pytest.mark.long
 @pytest.mark.parametrize("lock", sorted(LOCKS.iterdir()), ids=lambda file: file.stem)
 def test_the_real_wheels(lock: Path, tmp_path: Path) -> None:
-    """All of them come from an index, fit together, and compute, if only on a processor."""
+    """All of them come from an index, fit together, and compute on a CPU."""
     wheels.work(False, str(tmp_path / "torch"), str(lock), sys.executable)
     program = """
 import fsspec, json, numpy, torch
@@ -163,7 +162,7 @@ def test_every_release_has_the_lock_of_its_ansible() -> None:
 @pytest.mark.long
 @pytest.mark.parametrize("lock", sorted(OF_BOOT.iterdir()), ids=lambda file: file.stem)
 def test_the_real_ansible(lock: Path, tmp_path: Path) -> None:
-    """Ansible plays a module of ours as on a node that configures itself; the module runs with the system's Python."""
+    """Ansible runs a module of the toolkit as on a node that configures itself; the module uses the system's Python."""
     own = tmp_path / "boot/bin/python3"
     wheels.work(False, str(tmp_path / "boot"), str(lock), sys.executable)
     said = subprocess.run([own.with_name("ansible-playbook"), "--version"], capture_output=True, text=True, check=True)

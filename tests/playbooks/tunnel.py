@@ -1,8 +1,8 @@
-"""Stands in for the AWS CLI with its Session Manager plugin, of which it knows the one thing that ssh asks of it.
+"""A stand-in for the AWS CLI with its Session Manager plugin, for the call that ssh makes:
 
     aws ssm start-session --region R --target i-1 --document-name AWS-StartSSHSession --parameters portNumber=22
 
-Which address a machine has, and how to get there, says the JSON file that the variable TUNNELS names.
+. The JSON file in the variable TUNNELS has the address and route of each machine.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def main(words: list[str]) -> None:
 
 
 def relay(address: str, port: int) -> None:
-    """Standard input and output, until either side has said all."""
+    """Copy standard input and output, until both sides have ended."""
     with socket.create_connection((address, port), timeout=10) as there:
         there.settimeout(None)
         threading.Thread(target=forward, args=(there,), daemon=True).start()
@@ -48,7 +48,7 @@ def relay(address: str, port: int) -> None:
 
 
 def forward(there: socket.socket) -> None:
-    """Close the connection when ssh has ended: a server waits two minutes for a silent one."""
+    """Close the connection when ssh has ended: a server waits two minutes for a silent client."""
     pump(0, there.fileno())
     there.shutdown(socket.SHUT_WR)
 

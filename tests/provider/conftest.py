@@ -1,4 +1,4 @@
-"""A project of its own with the toy plugin, for tests of the plugin's base under the real engine."""
+"""A separate project with the toy plugin, for tests of the plugin's base under the real engine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Resources that an earlier version of the toolkit made: what it planned lacks fields, which is no fault to look at."""
+"""Resources of an earlier version of the toolkit: their plans lack fields, which is no fault."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ def struct(values: dict[str, Any]) -> Struct:
 
 @st.composite
 def structs(draw: st.DrawFn) -> Struct:
-    """Inputs of the right names with values of any kind; some damaged on the way, if they can still be parsed."""
+    """Inputs with the right names and any values; some are damaged, if they can still be parsed."""
     whole = struct(draw(st.dictionaries(st.sampled_from(NAMES) | TEXT.filter(bool), GARBAGE, max_size=6)))
     data = bytearray(whole.SerializeToString())
     for _ in range(draw(st.integers(0, 3)) if data else 0):

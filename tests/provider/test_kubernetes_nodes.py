@@ -1,4 +1,4 @@
-"""The KubernetesNodes resource says who is there, and when capacity ends that they are in."""
+"""The KubernetesNodes resource lists nodes, and the end of their capacity."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def call(count: int) -> Call:
 
 @pytest.fixture(autouse=True)
 def closed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Return the clusters whose doors were closed."""
+    """Return the clusters whose port-forward was closed."""
     found: list[str] = []
 
     def endings(*where: str) -> tuple[plan.Ending, ...]:
@@ -40,8 +40,8 @@ def closed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return found
 
 
-def test_who_is_there_and_until_when() -> None:
-    """Members are those of Kubernetes, and ends those of the cloud, after an `up` and at every look."""
+def test_members_and_their_ends() -> None:
+    """Members come from Kubernetes and endings from the cloud, after an `up` and at every look."""
     expected: dict[str, Any] = {
         "members": [plan.to_dict(MEMBER)],
         "drift": [],
@@ -69,7 +69,7 @@ def test_a_cloud_that_does_not_answer_stops_nobody(monkeypatch: pytest.MonkeyPat
     assert "not permitted" in told[0]
 
 
-def test_what_keeps_a_claim_is_closed_before_the_claim_goes(closed: list[str]) -> None:
+def test_pod_of_a_claim_is_closed_first(closed: list[str]) -> None:
     """An `up` with other claims closes the pod; a look does not."""
     asyncio.run(KubernetesNodes().read(call(1)))
     assert closed == []
@@ -77,7 +77,7 @@ def test_what_keeps_a_claim_is_closed_before_the_claim_goes(closed: list[str]) -
     assert closed == ["k"]
 
 
-def test_who_is_missing_is_drift() -> None:
+def test_missing_node_is_drift() -> None:
     found = asyncio.run(KubernetesNodes().read(call(2)))
     assert found is not None
     assert KubernetesNodes().drift(found) == {"drift": ["Kubernetes: gpu: 1 of 2 nodes"]}

@@ -1,4 +1,4 @@
-"""Machines of a local Kubernetes and nodes for scheduling only never have one name at a time: who leaves goes first."""
+"""Machines of a local Kubernetes and simulated nodes never share a name: leaving nodes are removed first."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ MACHINES = " ".join(NAMES)
 
 @pytest.fixture
 def done(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Return the steps in their order, in a room with two machines of the pool gpu and one of another."""
+    """Return the steps in order, in a room with two machines of the pool gpu and one of another."""
     said = list[str]()
 
     def start(*_: Any) -> dict[str, str]:
@@ -70,8 +70,8 @@ def test_machines_leave_before_others_have_their_names(done: list[str]) -> None:
     assert done == [f"vacate {MACHINES} 3", f"forget {MACHINES}", f"bury {MACHINES}", f"end {MACHINES}", "simulate"]
 
 
-def test_what_seems_to_run_ends_before_its_nodes_go(done: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    """A pool for scheduling only, as any other: where it becomes smaller, and where it goes."""
+def test_simulated_jobs_end_before_their_nodes_leave(done: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """A scheduling-only pool behaves like any other when it shrinks or is removed."""
     monkeypatch.setattr(room, "read_nodes", lambda _: [])
     monkeypatch.setattr(nodes, "leaving", lambda *_: ["gpu-020"])
     asyncio.run(SimulatedPool().ensure(simulated()))
@@ -90,7 +90,7 @@ def test_machines_that_are_busy_stay(done: list[str], monkeypatch: pytest.Monkey
     assert done == []
 
 
-def test_what_seems_to_run_ends_before_machines_come(done: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_simulated_jobs_end_before_machines_start(done: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     """Otherwise it would run there before they are proven. A returning machine is cordoned before."""
     monkeypatch.setattr(room, "read_nodes", lambda _: [])
     release = dataclasses.replace(the_plan().release, kubernetes=(("kubernetes", "1.35.4"),))
@@ -116,7 +116,7 @@ def test_what_seems_to_run_ends_before_machines_come(done: list[str], monkeypatc
 def test_a_pool_that_goes_leaves_alone_who_has_its_names_by_now(
     done: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The nodes with these names belong to another pool: they are neither cordoned nor waited for."""
+    """Nodes with these names belong to another pool by now: they are neither cordoned nor waited for."""
     inputs = {"cluster": "c", "claim": "", "addresses": dict.fromkeys(NAMES, ""), "drainTimeoutMinutes": 3}
     asyncio.run(JoinedPool().delete(Call("urn", "c/gpu", inputs)))
     monkeypatch.setattr(joined, "members", lambda *_: [])

@@ -39,7 +39,7 @@ def call(**more: Any) -> Call:
 
 @pytest.fixture
 def looked(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """The hosts that were looked at, each time. Only the head is up, and it says what it must not."""
+    """Return the inspected hosts of each look. Only the head is up, and its output contains a secret."""
     asked: list[Any] = []
 
     async def look(
@@ -99,14 +99,14 @@ def test_a_room_that_is_gone_is_not_looked_at(looked: list[Any], monkeypatch: py
     assert outputs["drift"] == ["runtime: gpu-001, head: unknown: the node is not up"]
 
 
-def test_what_a_failed_run_leaves_is_not_looked_for(looked: list[Any]) -> None:
+def test_failed_run_keeps_its_state_without_a_look(looked: list[Any]) -> None:
     """The state keeps what it had; a pass over all nodes after each failure would only delay its message."""
     assert asyncio.run(Playbook().remains(call())) == OLD
     assert looked == []
 
 
 def test_elastic_nodes_that_leave_finish_their_jobs(monkeypatch: pytest.MonkeyPatch) -> None:
-    """They are in no roster, and Slurm is about to forget them. Nodes that become elastic stay."""
+    """They are in no roster, and Slurm is about to remove them. Nodes that become elastic stay."""
 
     def told(names: list[str], *nodes: str) -> dict[str, Any]:
         pools = {"gpu": {"nodes": names}} if names else {}
@@ -131,7 +131,7 @@ def test_elastic_nodes_that_leave_finish_their_jobs(monkeypatch: pytest.MonkeyPa
 
 
 def test_only_drift_is_a_reason_to_run_again() -> None:
-    """A cluster that is as it was left is left alone."""
+    """An unchanged cluster is left alone."""
     assert Playbook().drift({"changed": 0, "hosts": 2, "drift": []}) == {}
     assert Playbook().drift({}) == {}
     assert not Playbook.refresh, "a plain preview stays cheap"

@@ -43,7 +43,7 @@ def call(**old: Any) -> Call:
 
 @pytest.fixture
 def found(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """Certificates that the next proofs find; what was asked is kept behind them."""
+    """Certificates of the next proofs; requests are recorded after them."""
     answers: list[Any] = []
 
     def qualify(*_: Any, **more: Any) -> Certificate:
@@ -56,8 +56,8 @@ def found(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     return answers
 
 
-def test_what_an_earlier_version_said_in_plain_data_is_the_same_as_text() -> None:
-    """An upgrade of the toolkit proves nothing again; of a subject that is another one the preview says so."""
+def test_subject_of_an_earlier_version_is_unchanged() -> None:
+    """An upgrade of the toolkit repeats no proof; the preview reports a changed subject."""
     earlier = {**call().inputs, "subject": plan.to_dict(SUBJECT)}
     another = {**call().inputs, "subject": json.dumps(plan.to_dict(subject(3)))}
 
@@ -72,7 +72,7 @@ def test_what_an_earlier_version_said_in_plain_data_is_the_same_as_text() -> Non
 
 
 def test_a_pass_is_signed(found: list[Any]) -> None:
-    """The signature is by the stack's key, so that anybody can check it."""
+    """Anybody can verify the signature by the stack's key."""
     found.append(PASSED)
     outputs = asyncio.run(Qualification().ensure(call()))
     assert outputs["verdict"] == "pass"
@@ -82,7 +82,7 @@ def test_a_pass_is_signed(found: list[Any]) -> None:
 
 
 def test_a_failure_keeps_its_evidence(found: list[Any]) -> None:
-    """The error says who and why; what was measured stays in the state."""
+    """The error names node and reason; measurements stay in the state."""
     found.append(CERTIFICATE)
     one = call()
     with pytest.raises(NotProvenError) as caught:
@@ -119,7 +119,7 @@ def test_a_certificate_that_somebody_changed_is_not_believed(found: list[Any]) -
     assert found[-1]["earlier"] is None
 
 
-def test_who_is_held_back_since_is_drift(found: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_newly_held_node_is_drift(found: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
     """A node that its prolog holds is measured by the next `up`, which sets it free when it passes."""
     names = [one.name for one in PASSED.nodes]
     monkeypatch.setattr(operations, "held_back", lambda *_: {names[0]: "memlock is small", "stranger": "x"})
@@ -149,15 +149,15 @@ def test_a_look_that_nobody_answers_says_so(monkeypatch: pytest.MonkeyPatch) -> 
     assert told == ["held nodes cannot be listed: AWS us-west-2: the Kubernetes of cluster one: not permitted"]
 
 
-def test_who_failed_is_said_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The certificate says that it is held back, and why."""
+def test_failed_node_is_reported_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The certificate says that the node is held back, and why."""
     monkeypatch.setattr(operations, "held_back", lambda *_: {"gpu-001": "rail1 is slow"})
     outputs = asyncio.run(Qualification().read(call(certificate=qualification.signed(CERTIFICATE, PRIVATE))))
     assert outputs is not None
     assert Qualification().drift(outputs) == {"verdict": ["proof: gpu-001 (fail, held back): rail1 is slow"]}
 
 
-def test_what_a_person_holds_is_as_that_person_wants_it() -> None:
+def test_node_drained_by_a_person_is_no_drift() -> None:
     """Status shows the drain, and the proof is not repeated."""
     held = dataclasses.replace(PASSED.nodes[0], verdict="unknown", held=True, why=("held by alice: new cable",))
     certificate = dataclasses.replace(PASSED, nodes=(held,))

@@ -1,4 +1,4 @@
-"""The Roster resource waits for members, as long as its cloud says that some may still come."""
+"""The Roster resource waits for members while its cloud expects more."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def call() -> Call:
 
 
 class World:
-    """A fake cloud that answers with members at each look, and records the nodes that join and leave."""
+    """A fake cloud that lists members at each look, and records joining and leaving nodes."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, *looks: plan.Roster) -> None:
         self.looks, self.joined, self.misplaced = list(looks), 0, list[str]()
@@ -62,8 +62,8 @@ class World:
         self.misplaced = []
 
 
-def test_who_does_not_come_by_himself_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A node that died after its group was made ends the `up` soon, and the next one starts it."""
+def test_dead_node_ends_the_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A node that died after its group was created ends the `up` soon, and the next `up` starts it."""
     World(monkeypatch, members("gpu-001"))
     said = r"gpu: 1 of 2 members after 0 s\n  hint: pulumi up restarts dead nodes"
     with pytest.raises(MembersMissingError, match=said):
@@ -74,7 +74,7 @@ def refused(at: str, lasting: bool = True, hint: str = "ask for more") -> tuple[
     return (plan.Refusal("gpu", at, "so it is", lasting, hint),)
 
 
-def test_what_waiting_does_not_change_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lasting_refusal_ends_the_wait(monkeypatch: pytest.MonkeyPatch) -> None:
     """The wait ends after the cloud's second failure: the first may be older than a repair."""
     world = World(monkeypatch, members("gpu-001"))
     world.refused = [refused("1"), refused("1"), refused("2"), refused("3")]
@@ -86,15 +86,15 @@ def test_what_waiting_does_not_change_is_not_waited_for(monkeypatch: pytest.Monk
     assert world.refused == [refused("3")]
 
 
-def test_what_may_pass_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    """However often the cloud has tried."""
+def test_temporary_refusal_continues_the_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    """This holds for any number of attempts."""
     world = World(monkeypatch, *[members("gpu-001")] * 4, members("gpu-001", "gpu-002"))
     world.refused = [refused(str(number), lasting=False) for number in range(3)]
     assert len(asyncio.run(Roster().ensure(call()))["members"]) == 2
 
 
-def test_who_comes_late_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Complete is complete, however long it took. Who comes and goes with the work is not waited for, nor listed."""
+def test_late_node_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A complete roster ends the wait at any time. Elastic nodes are neither waited for nor listed."""
     everybody = members("gpu-001", "gpu-002", "gpu-003")
     world = World(monkeypatch, members(), members("gpu-001", "gpu-003"), everybody)
     found = asyncio.run(Roster().ensure(call()))
@@ -102,8 +102,8 @@ def test_who_comes_late_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (world.joined, world.dismissed) == (2, [])
 
 
-def test_who_is_not_wanted_leaves_when_its_jobs_are_through(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The node stays until then: a group that removes none by itself has one too many."""
+def test_surplus_node_leaves_after_its_jobs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The node stays until then: its group, which removes no node by itself, has a surplus node."""
     world = World(monkeypatch, members("gpu-001", "gpu-002", "gpu-004"), members("gpu-001", "gpu-002"))
     world.misplaced = ["gpu-003", "gpu-004"]
     asyncio.run(Roster().ensure(call()))
@@ -111,9 +111,9 @@ def test_who_is_not_wanted_leaves_when_its_jobs_are_through(monkeypatch: pytest.
     assert world.dismissed == ["gpu-003", "gpu-004"]
 
 
-def test_who_is_to_run_always_takes_no_jobs_until_then(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The drain is repeated at each look while the machine is awaited: a job would start another one of that name. An
-    earlier version of the toolkit kept groups as plain data."""
+def test_awaited_node_stays_drained(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The drain is repeated at each look while the machine is awaited: a job would start another machine of that name.
+    An earlier version of the toolkit kept groups as plain data."""
     world = World(monkeypatch, members("gpu-001"), members("gpu-001"), members("gpu-001", "gpu-002"))
     update = call()
     [group] = json.loads(update.inputs["groups"])
@@ -135,7 +135,7 @@ def test_capacity_that_ends_is_an_output(monkeypatch: pytest.MonkeyPatch) -> Non
     assert read["endings"] == told
 
 
-def test_what_bills_are_read_by_comes_to_machines_that_run(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cost_tags_reach_running_machines(monkeypatch: pytest.MonkeyPatch) -> None:
     """Removed tags are deleted; without tags no request is made."""
     World(monkeypatch, members("gpu-001", "gpu-002"))
     told: list[tuple[object, ...]] = []

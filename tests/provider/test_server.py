@@ -1,4 +1,4 @@
-"""Promises of the plugin's base, seen through the real engine on a plugin of one resource, a file."""
+"""Properties of the plugin's base, tested through the real engine with a plugin of a single resource, a file."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_create_same_update_replace_delete(project: ToyProject) -> None:
 
 
 def test_a_row_says_how_its_inputs_differ(project: ToyProject) -> None:
-    """Paths and values in words, beside the names of the properties; a secret shows none of its values."""
+    """Paths and values are listed in words, next to the engine's property names; values of secrets are hidden."""
     password = 'password=pulumi.Output.secret("{}")'
     program = 'f = File("one", lines=["a"], size=3, labels={"of": {"rate": 1}}, ' + password.format("hunter22") + ")\n"
     second = 'File("two", lines=["a"], labels={"made": f.made, "things": [{"name": "x"}]})'
@@ -74,7 +74,7 @@ def test_a_row_says_how_its_inputs_differ(project: ToyProject) -> None:
 
 
 def test_a_failed_up_keeps_the_outputs_of_the_stack(project: ToyProject) -> None:
-    """Neither the engine's last lines nor the state lose them."""
+    """Both the engine's last lines and the state keep them."""
     project.write('f = File("one", lines=["a"])\npulumi.export("place", f.path)')
     project.up()
     place = project.passes("stack", "output", "place")
@@ -84,7 +84,7 @@ def test_a_failed_up_keeps_the_outputs_of_the_stack(project: ToyProject) -> None
 
 
 def test_the_declaration_outlives_its_stack_when_asked_to(project: ToyProject) -> None:
-    """Pulumi deletes the file of a stack with the stack, unless it is told to keep it."""
+    """Pulumi deletes the stack file with the stack, unless it is told to keep it."""
     project.passes("config", "set", "declared", "here")
     file = project.folder / "Pulumi.test.yaml"
     project.passes("stack", "rm", "--yes", "--preserve-config")
@@ -97,7 +97,7 @@ def test_the_declaration_outlives_its_stack_when_asked_to(project: ToyProject) -
 def test_a_new_version_of_the_plugin_replaces_and_updates_nothing(
     project: ToyProject, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The engine keeps a provider for each version in the state. A later one takes the resources over as they are."""
+    """The engine keeps a provider for each version in the state. A later version takes over the resources unchanged."""
     for version in ("0.1.0", "0.2.0"):
         monkeypatch.setenv("TOY_VERSION", version)
         project.write(f'File("one", lines=["a"], opts=ResourceOptions(version="{version}"))')
@@ -113,7 +113,7 @@ def test_a_new_version_of_the_plugin_replaces_and_updates_nothing(
 
 
 def test_a_preview_knows_what_stays_and_what_may_change(project: ToyProject) -> None:
-    """Outputs are unknown before a creation; an update keeps the stable ones, so what hangs on them stays too."""
+    """Outputs are unknown before a creation; an update keeps stable outputs, so that their dependents stay, too."""
     program = """
         f = File("one", lines=["{}"])
         File("two", lines=["a"], labels={{"path": f.path}})
@@ -130,7 +130,7 @@ def test_a_preview_knows_what_stays_and_what_may_change(project: ToyProject) -> 
     assert "2 updated" in project.up()
 
 
-def test_what_an_operation_settles_is_what_counts(project: ToyProject) -> None:
+def test_results_of_an_operation_are_compared(project: ToyProject) -> None:
     """An input that equals the operation's result is no change."""
     program = """
         f = File("one", lines=["a"], weight={})
@@ -150,7 +150,7 @@ def test_what_an_operation_settles_is_what_counts(project: ToyProject) -> None:
 
 
 def test_secrets_stay_secret(project: ToyProject) -> None:
-    """A secret, and what the table says is secret, is encrypted in the state and masked in errors and progress."""
+    """Secrets and properties marked as secret are encrypted in the state, and masked in errors and progress."""
     given = 'password=pulumi.Output.secret("hunter22")'
     project.write(f'f = File("one", lines=["a"], {given})\npulumi.export("token", f.token)')
     shown = project.up()
@@ -166,7 +166,7 @@ def test_secrets_stay_secret(project: ToyProject) -> None:
 
 
 def test_wrong_inputs_are_all_named(project: ToyProject) -> None:
-    """Unknown names, missing ones and wrong types are refused before anything is made."""
+    """Unknown names, missing inputs and wrong types are refused before any creation."""
     project.write('File("one", sizes=3, size="big")')
     shown = project.run("preview").stdout
     assert "sizes value {3} has a problem: toy:index:File has no such input; did you mean size?" in shown
@@ -176,8 +176,8 @@ def test_wrong_inputs_are_all_named(project: ToyProject) -> None:
     assert "lines value {[]} has a problem: a file of no lines is no file" in project.run("preview").stdout
 
 
-def test_what_exists_in_spite_of_a_failure_is_kept(project: ToyProject) -> None:
-    """A creation that fails half-way leaves its half in the state; the next up is an update that completes it."""
+def test_partial_creation_is_kept(project: ToyProject) -> None:
+    """A creation that fails half-way is kept in the state; the next `up` completes it by an update."""
     project.write('File("one", lines=["a"], mode="fail late")')
     assert "* the ink has run out" in failed_up(project)
     assert project.state()["one"]["initErrors"] == ["the ink has run out"]
@@ -187,14 +187,14 @@ def test_what_exists_in_spite_of_a_failure_is_kept(project: ToyProject) -> None:
 
 
 def test_a_creation_that_left_nothing_is_not_in_the_state(project: ToyProject) -> None:
-    """Nothing was created, so the state has nothing to remember."""
+    """Nothing was created, so that the state has no resource."""
     project.write('File("one", lines=["a"], mode="fail early", password="")')
     assert "error: the password  is too short" in failed_up(project)
     assert project.state() == {}
 
 
 def test_an_error_nobody_expected_says_where_it_happened(project: ToyProject) -> None:
-    """A bug is shown with the line that raised it, and called one."""
+    """A bug is reported as such, with the line that raised it."""
     project.write('File("one", lines=["a"], mode="bug")')
     shown = failed_up(project)
     assert "KeyError: 'nonsense'" in shown
@@ -203,7 +203,7 @@ def test_an_error_nobody_expected_says_where_it_happened(project: ToyProject) ->
 
 
 def test_a_machine_that_ran_out_is_no_bug(project: ToyProject) -> None:
-    """The kernel's message stands beside the resource, with a remedy."""
+    """The error has the kernel's message, with a remedy, at the resource."""
     project.write('File("one", lines=["a"], mode="full")')
     shown = failed_up(project)
     assert "No space left on device" in shown
@@ -212,7 +212,7 @@ def test_a_machine_that_ran_out_is_no_bug(project: ToyProject) -> None:
 
 
 def test_a_plain_preview_sees_a_changed_and_a_gone_thing(project: ToyProject) -> None:
-    """Without a flag, changes outside of the stack appear as updates or creations, and `up` repairs them."""
+    """Changes outside of the stack appear as updates or creations without a flag, and `up` repairs them."""
     project.write('File("one", lines=["a"])')
     project.up()
     file = project.world / project.state()["one"]["id"]
@@ -253,14 +253,14 @@ def test_an_interrupt_ends_the_work_at_once_and_keeps_what_exists(project: ToyPr
     seconds = time.monotonic() - begun
     engine.send_signal(signal.SIGINT)
     shown, _ = engine.communicate(timeout=60)  # undisturbed it takes ten minutes
-    assert "* interrupted; the next `pulumi up` goes on from here" in shown
+    assert "* interrupted; the next `pulumi up` continues from here" in shown
     lines = [one for one in shown.splitlines() if f" {line} " in one]
     assert 2 <= len(lines) <= seconds / 2 + 3, "progress is shown, a line every two seconds"
-    assert project.state()["one"]["initErrors"] == ["interrupted; the next `pulumi up` goes on from here"]
+    assert project.state()["one"]["initErrors"] == ["interrupted; the next `pulumi up` continues from here"]
 
 
 def test_a_killed_engine_leaves_no_plugin(project: ToyProject) -> None:
-    """The plugin sees that its engine is gone, and the next up takes over what was made."""
+    """The plugin notices the end of its engine, and the next `up` takes over the created resources."""
     project.write('File("one", lines=["a"], mode="slow")')
     engine = project.started("up", "--yes", "--skip-preview")
     wait_for(lambda: any(project.world.iterdir()), 15)

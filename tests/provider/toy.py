@@ -1,6 +1,6 @@
-"""A plugin of one resource, a file: the smallest world in which everything that the base promises can be seen.
+"""A plugin with a single resource, a file, which shows all properties of the base.
 
-Its folder is the world. `<name>.stale` stands for a change that somebody made behind the stack's back.
+Its folder has the files. `<name>.stale` stands for a change outside of the stack.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from stampworks.provider.server import serve
 
 
 class ToyError(Exception):
-    """Says all in its text."""
+    """An error with a text for the user."""
 
 
 class File(Handler):

@@ -1,4 +1,4 @@
-"""A cluster that answers a campaign as its links would: what is measured follows from what is broken."""
+"""A simulated cluster that answers a campaign: measurements follow from its faults."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def subject(nodes: int, leaf_nodes: int = 2, oversubscription: int = 1, **more: 
 
 @dataclass
 class SimulatedCluster:
-    """Stands in for a running one: links of declared rates, some of them broken."""
+    """A stand-in for a running cluster: links of declared rates, some of them broken."""
 
     subject: Subject
     links: Mapping[tuple[str, str], float] = field(default_factory=dict)
@@ -66,21 +66,21 @@ class SimulatedCluster:
     trunks: Mapping[tuple[str, str], float] = field(default_factory=dict)
     """(leaf, rail) -> the same."""
     says: Mapping[tuple[str, str], float] = field(default_factory=dict)
-    """(node, quantity) -> what that node says instead of what all others do."""
+    """(node, quantity) -> answer of that node instead of the common one."""
     together: float = 1.0
-    """The part of what its links allow that a collective reaches."""
+    """Rate of a collective as a part of the links' rate."""
     texts: Mapping[tuple[str, str], str] = field(default_factory=dict)
-    """The same for what is no number."""
+    """Answers that are no numbers, in the same form."""
     loss: Mapping[tuple[str, str], float] = field(default_factory=dict)
-    """(node, rail) -> per cent of what it sends that is sent again."""
+    """(node, rail) -> percentage of its packets that are sent again."""
     addresses: frozenset[str] = frozenset()
-    """Nodes whose collectives are at their address for management: what they send and receive goes there."""
+    """Nodes whose collectives use their management network."""
     routes: frozenset[str] = frozenset()
     """Nodes that send to rails over the network for management."""
     elsewhere: float = 2000.0
     """Bytes that every node sends and receives there anyway."""
     fades: Mapping[str, float] = field(default_factory=dict)
-    """node -> the part of its arithmetic that each window leaves it of what it had in the one before."""
+    """node -> factor between its compute rates in consecutive windows."""
     windows: int = 0
     """Number of windows so far."""
     asked: list[Ask] = field(default_factory=list)
@@ -219,7 +219,7 @@ class SimulatedCluster:
         return self.exchange([one for one, _ in ring], rail) if operation == "all_to_all" else self.ring(ring, rail)
 
     def exchange(self, nodes: Sequence[str], rail: str) -> float:
-        """Let all nodes exchange data: nodes of a leaf send to all others through its trunk, in any order."""
+        """Let all nodes exchange data: nodes of a leaf send to all others over its trunk, in any order."""
         declared = next(each for each in self.subject.fabric.rails if each.interface == rail)
         there = Counter(map(self.subject.leaf, nodes))
         shares = [declared.rate_mbps * self.links.get((node, rail), 1.0) for node in nodes]

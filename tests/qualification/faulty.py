@@ -1,4 +1,4 @@
-"""A simulated cluster whose measurements have noise, and faults of random kind, place and severity."""
+"""A simulated cluster with noisy measurements, and faults of random kind, place and severity."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ TEXTS = (("library_version", "torch", "2.6.0"), ("slurm_configuration", "slurm.c
 
 
 def slower(spread: float, seldom: float, least: float) -> Callable[[Random], float]:
-    """A little less than could be; now and then a neighbour takes a good part of it."""
+    """A rate slightly below the possible one; sometimes a neighbour takes a large part."""
 
     def part(chance: Random) -> float:
         usual = 1 - abs(chance.gauss(0, spread))
@@ -44,7 +44,7 @@ class NoisyCluster(SimulatedCluster):
     mtu: Mapping[tuple[str, str], int] = field(default_factory=dict)
     """(node, rail) -> the size of its packets."""
     misses: Mapping[tuple[str, str], str] = field(default_factory=dict)
-    """(node, program) -> what it could not do there."""
+    """(node, program) -> its failure there."""
 
     def value(
         self,
@@ -94,7 +94,7 @@ class Fault:
     rail: str = ""
 
     def caught(self, findings: Sequence[CheckFinding]) -> bool:
-        """Whether something fails, or is unknown, where it is."""
+        """Whether something fails, or is unknown, at this place."""
         about = [each for each in findings if each.verdict != "pass"]
         return any(self.node in each.nodes if self.node else self._is_trunk(each) for each in about)
 
@@ -112,7 +112,7 @@ def named(faults: Sequence[Fault], findings: Sequence[CheckFinding]) -> bool:
 
 
 def sound(chance: Random) -> NoisyCluster:
-    """Some size, some oversubscription."""
+    """A healthy cluster of random size and oversubscription."""
     nodes, oversubscription = chance.choice((8, 12, 16)), chance.choice((1, 2, 4))
     return NoisyCluster(subject(nodes, leaf_nodes=4, oversubscription=oversubscription), {}, {}, {}, chance=chance)
 
@@ -161,7 +161,7 @@ PARTS = {
     "slow storage": ("storage_write", 0.02, 0.08),
     "slow arithmetic": ("matmul_fp32", 0.4, 0.92),
 }
-"""kind -> (quantity, the least and the most part of what is usual)."""
+"""kind -> (quantity, smallest and largest part of the usual value)."""
 COUNTS = {
     "accelerator missing": ("accelerators", 0, 7),
     "memory errors": ("accelerator_ecc_uncorrected", 1, 50),

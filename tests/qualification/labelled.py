@@ -1,7 +1,7 @@
-"""Thresholds that are right, and the same ones after a slip: each with the verdict that an audit has to give.
+"""Correct and wrong thresholds, each with the expected verdict of an audit.
 
-What is right was published of healthy machines, or is the same part of another machine's specification. A slip makes it
-one that every machine fails, or that hardly any does.
+Correct ones were published for healthy machines, or are the same part of another machine's specification. Wrong ones
+result from a slip, after which every machine fails or hardly any does.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ ALL_TO_ALL = (0.6, 0.8)
 class Labelled:
     threshold: Threshold
     verdict: Verdict
-    """The one that is right."""
+    """The correct threshold."""
     how: str
     """Origin: `published`, `alike`, or the kind of slip."""
 
@@ -110,7 +110,7 @@ VENDORS = (
 
 
 def _alike() -> Iterator[Labelled]:
-    """Yield thresholds of machines without published figures, as good as those with some."""
+    """Yield thresholds of machines without published figures, as good as published ones."""
     for machine in modelled():
         for nodes in (1, *NODES) if machine.accelerators > 1 else NODES:  # a single rank has no busbw
             for quantity, gbs in _collectives(machine, nodes):
@@ -230,7 +230,7 @@ def _unknown() -> Iterator[Labelled]:
 
 
 def modelled() -> list[catalog.Machine]:
-    """Machines with NVLink through switches, of whose kind something was published, and of which enough is known."""
+    """Return machines with NVLink switches, with published figures of their kind and known facts."""
     return [
         machine
         for machine in catalog.machines().values()
@@ -244,7 +244,7 @@ def _accelerator(machine: catalog.Machine) -> catalog.Accelerator:
 
 
 def _nic_gbs(machine: catalog.Machine) -> float:
-    """The NICs of one accelerator."""
+    """Return the NIC rate of an accelerator."""
     return _known(machine.nics_rate_gbps) / 8 / machine.accelerators
 
 

@@ -1,6 +1,6 @@
-"""Series of steps of nodes that are as they should be: made up, with the noise of real ones, and recorded.
+"""Series of steps of healthy nodes: synthetic with realistic noise, and recorded.
 
-A series is how much a node does in each step, so that more is better. Whoever wants a slow node slows one down.
+A series has the rate of a node in each step. Tests slow nodes down themselves.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def drifting(chance: Random, step: int) -> float:
 
 
 def bimodal(chance: Random, _: int) -> float:
-    """Every third step or so takes another path."""
+    """About every third step takes a slower path."""
     return chance.lognormvariate(0, 0.015) * (1.08 if chance.random() < 0.3 else 1)
 
 
@@ -47,7 +47,7 @@ def fleet(chance: Random, seconds: Seconds, nodes: int = NODES) -> Fleet:
 
 
 def one_big_sample(chance: Random) -> Fleet:
-    """Return a fleet whose nodes each have one step that takes up to fifty times as long."""
+    """Return a fleet whose nodes each have a step that takes up to fifty times as long."""
     made = fleet(chance, lambda chance, _: chance.lognormvariate(0, 0.03))
     for steps in made.values():
         steps[chance.randrange(STEPS)] /= chance.uniform(3, 50)
@@ -55,7 +55,7 @@ def one_big_sample(chance: Random) -> Fleet:
 
 
 def resembling(chance: Random) -> Fleet:
-    """Return a fleet with correlated noise, which comes and goes over many steps."""
+    """Return a fleet with correlated noise, which lasts for many steps."""
     made: Fleet = {}
     for node in range(NODES):
         noise, steps = chance.gauss(0, 0.015), list[float]()
@@ -67,7 +67,7 @@ def resembling(chance: Random) -> Fleet:
 
 
 def differing(chance: Random, spread: float = 0.005) -> Fleet:
-    """Nodes that are not alike for good, as chips of one kind are."""
+    """Nodes with permanent differences, as between chips of the same kind."""
     made = fleet(chance, lambda chance, _: chance.lognormvariate(0, 0.02))
     return {name: scaled(steps, chance.gauss(1, spread)) for name, steps in made.items()}
 
@@ -79,7 +79,7 @@ def two_kinds(chance: Random) -> Fleet:
 
 
 def accelerators(chance: Random) -> Fleet:
-    """Four nodes of eight, each a series; what slows a node slows its eight alike."""
+    """Four nodes of eight accelerators, each a series; a slow node slows its eight equally."""
     made: Fleet = {}
     for node in range(4):
         of_node = [chance.lognormvariate(0, 0.01) for _ in range(STEPS)]
@@ -110,10 +110,10 @@ def slowed(of: Fleet, *names: str) -> Fleet:
 
 
 def recorded(name: str) -> list[Fleet]:
-    """Window after window of nine processes that hashed in turns on a machine with other things to do.
+    """Windows of nine processes that hashed in turns on a busy machine.
 
-    The files hold how long each took, in tenths of a microsecond; the last of the nine had 5 % more to hash. On
-    `one_core` all nine ran on one core, so that its other load met them alike; on `two_cores` they did not.
+    The files have the durations in tenths of a microsecond; the last process had 5 % more to hash. On `one_core` all
+    shared a core, so that other load affected them equally; on `two_cores` they did not.
     """
     lines = (RECORDED / f"{name}.csv").read_text().splitlines()
     steps = [[1e7 / int(ticks) for ticks in line.split(",")] for line in lines]

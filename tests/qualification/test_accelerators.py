@@ -1,4 +1,4 @@
-"""Machines with several accelerators: each is measured and judged for itself, beside all others of its machine."""
+"""Machines with several accelerators: each is measured, and compared with all others of its machine."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ Place = tuple[str, int]
 
 @dataclass
 class Accelerated(SimulatedCluster):
-    """Whose arithmetic eight accelerators of each node do, as they would answer."""
+    """A cluster with eight accelerators on each node, which answer individually."""
 
     rate: Mapping[Place, float] = field(default_factory=dict)
-    """TFLOP/s, where it is not 700."""
+    """TFLOP/s by accelerator; by default 700."""
     wrong: Mapping[Place, int] = field(default_factory=dict)
     digest: Mapping[Place, str] = field(default_factory=dict)
     broken: Mapping[Place, str] = field(default_factory=dict)
@@ -83,7 +83,7 @@ def test_all_alike_pass() -> None:
 
 
 def test_a_slow_one_is_named_with_its_number() -> None:
-    """Beside the median one of all, wherever that is; the node is measured again, with all of its accelerators."""
+    """The finding compares it with the median of all; the node is measured again, with all of its accelerators."""
     cluster = Accelerated(of_eight(), rate={("gpu-003", 5): 500.0})
     [(verdict, nodes, why)] = matmul(cluster)
     assert (verdict, nodes) == ("fail", ("gpu-003",))
@@ -94,8 +94,8 @@ def test_a_slow_one_is_named_with_its_number() -> None:
     assert all("gpu-003" in each and len(each) <= 2 for each in again)
 
 
-def test_of_one_node_alone_its_accelerators_are_the_peers() -> None:
-    """A machine with eight has seven to compare one with."""
+def test_accelerators_of_a_single_node_are_compared() -> None:
+    """Each of eight accelerators is compared with seven."""
     cluster = Accelerated(of_eight(1), rate={("gpu-001", 2): 400.0})
     [(verdict, nodes, why)] = matmul(cluster)
     assert (verdict, nodes) == ("fail", ("gpu-001",))

@@ -1,4 +1,4 @@
-"""Differences of one node from its peers are its own fault, in words with numbers."""
+"""Differences between a node and its peers are its own fault, with numbers in the text."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_one_that_differs(check: str, quantity: str, value: float, why: str) -> 
 
 
 def test_a_disk_that_was_slow_once_is_no_fault() -> None:
-    """However slow: it was its turn to wait for the others."""
+    """This holds for any duration: the disk waited for others once."""
 
     class Once(SimulatedCluster):
         def answers(self, program: str, asked: Ask) -> list[Result]:
@@ -71,14 +71,14 @@ def test_a_node_that_failed_is_asked_nothing_more() -> None:
 
 
 def test_the_quick_level_starts_once() -> None:
-    """A prolog has time for one start only."""
+    """A prolog has time for a single start."""
     cluster = SimulatedCluster(subject(4))
     assert {each.verdict for each in cluster.prove("quick")} == {"pass"}
     assert [asked.programs for asked in cluster.asked] == [("limits", "inventory")]
 
 
 def test_a_limit_among_peers_without_one() -> None:
-    """A small limit is wrong, also where all others have none."""
+    """A small limit is wrong, even if all other nodes have none."""
     texts = tuple(Text("memlock", name, "limit", "unlimited") for name in ("gpu-001", "gpu-002"))
     heard = Heard((answer("limits", [number("memlock", 65536, "gpu-003")], texts),), ())
     assert [*_limits(subject(4), heard)] == [("gpu-003", "lockable memory: 65536, where its peers have no limit")]
@@ -113,7 +113,7 @@ def test_huge_pages_where_none_are_set_aside() -> None:
 
 
 def test_versions_that_differ_or_lack() -> None:
-    """A differing version, and a missing one that most nodes have, are named; without a majority none is."""
+    """A differing version is named, as is a missing version that most nodes have; without a majority, no node is."""
     texts = [Text("library_version", f"gpu-00{n}", "torch", "2.6" if n < 4 else "2.5") for n in range(1, 5)]
     heard = Heard(tuple(answer("inventory", [], (text,), rank) for rank, text in enumerate(texts)), ())
     assert [*_differing(heard)] == [("gpu-004", "torch is 2.5, where its peers have 2.6")]
@@ -168,7 +168,7 @@ def test_packets_that_do_not_fit() -> None:
         ([("accelerator_pcie_generation", 1), ("accelerator_pcie_generation_max", 5)], [], []),
     ],
 )
-def test_what_accelerators_say(
+def test_complaints_of_accelerators(
     values: list[tuple[str, float]], texts: list[tuple[str, str, str]], why: list[str]
 ) -> None:
     """Faults of hardware differ from faults of programs, and an idle link from a narrow one."""
@@ -179,7 +179,7 @@ def test_what_accelerators_say(
 
 @pytest.mark.parametrize("check", ["limits", "inventory", "storage", "matmul", "clocks"])
 def test_saying_nothing_is_not_passing(check: str) -> None:
-    """A node whose programs answer something else than what was asked has not answered."""
+    """An answer to another question does not count."""
 
     class Silent(SimulatedCluster):
         def answers(self, program: str, asked: Ask) -> list[Result]:

@@ -1,4 +1,4 @@
-"""Thresholds of real health checks, and what is wrong with some of them."""
+"""Thresholds of real health checks, and faults of some."""
 
 from __future__ import annotations
 
@@ -162,7 +162,8 @@ def test_published_thresholds(
         ("p5", 1, "matmul_bf16", 0, "TFLOP/s", 1979, "no healthy machine passes"),
         ("p5en", 1, "storage_read", 0, "GB/s", 500, "what a client on p5en reaches at most"),
         ("ND96isr_H100_v5", 1, "storage_read", 0, "GB/s", 1000, "all NICs of the fabric together"),
-        # too low to find anything; the first is of ai-infrastructure-on-azure a01b073, written for ports of 400 Gb/s
+        # too low to find anything; the first one, of ai-infrastructure-on-azure a01b073, was written for ports of 400
+        # Gb/s
         ("ND128isr_GB300_v6", 2, "all_reduce_busbw", 16 * GIB, "GB/s", 180, "half of the NICs could be dead"),
         (
             "p5",
@@ -341,7 +342,7 @@ def test_a_large_payload_is_no_hint_for_one_as_good(size_bytes: int, hinted: boo
     ("gbs", "verdict"), [(0.1, "refused"), (0.2, "cannot-tell"), (18, "cannot-tell"), (19, "ok"), (151, "refused")]
 )
 def test_storage_that_may_be_small(gbs: float, verdict: str) -> None:
-    """Below an eighth of what a client reaches, bytes taken for bits look like a file system of that size."""
+    """Below an eighth of a client's rate, a confusion of bits and bytes looks like a small file system."""
     judgement = judged("p5", 1, "storage_read", 0, "GB/s", gbs)
     assert judgement.verdict == verdict, judgement.reason
     words = ": it depends on the size of the file system, and 8 times this would fit as well"
@@ -349,7 +350,7 @@ def test_storage_that_may_be_small(gbs: float, verdict: str) -> None:
 
 
 @pytest.mark.parametrize(("value", "verdict"), [(50, "refused"), (350, "ok"), (440, "cannot-tell"), (600, "refused")])
-def test_what_is_the_same_whatever_the_fabric_does(value: float, verdict: str) -> None:
+def test_verdict_without_knowledge_of_reduction_in_switches(value: float, verdict: str) -> None:
     """Unknown reduction in switches matters only between the rates with and without it."""
     judgement = judged("a3-ultragpu-8g", 16, "all_reduce_busbw", 0, "GB/s", value)
     assert judgement.verdict == verdict, judgement.reason
@@ -358,7 +359,7 @@ def test_what_is_the_same_whatever_the_fabric_does(value: float, verdict: str) -
 
 @pytest.mark.parametrize("quantity", [each for each in QUANTITIES if each.endswith("busbw")])
 def test_one_accelerator_by_itself_has_no_busbw(quantity: str) -> None:
-    """It has none for any question; two such nodes depend on the link between them."""
+    """It has no busbw for any number of bytes; two such nodes depend on their link."""
     alone = judged("g6-8xlarge", 1, quantity, 16 * GIB, "GB/s", 10)
     words = "no healthy machine passes: one accelerator by itself transfers nothing, and its busbw is 0"
     assert (alone.verdict, alone.reason) == ("refused", words)
@@ -400,13 +401,13 @@ def test_every_row_gets_a_verdict_and_a_reason(
 
 @relaxed
 @given(real, st.integers(1, 200), quantities, sizes, st.floats(1e-3, 1e6), st.floats(1, 1e3))
-def test_what_is_above_the_ceiling_stays_there(
+def test_verdict_is_monotonic(
     machine: str, nodes: int, quantity: str, size_bytes: int, value: float, more: float
 ) -> None:
     """With a rising value the verdict goes from too low to fine to impossible, and never back."""
     unit = "TFLOP/s" if quantity == "matmul_bf16" else "GB/s"
     here, above = (judged(machine, nodes, quantity, size_bytes, unit, each) for each in (value, value * more))
-    if quantity == "nic_bandwidth":  # may be about one of them, or about all of them
+    if quantity == "nic_bandwidth":  # may mean one of them, or all of them
         assume("NICs of a node" in here.reason)
     if "no healthy machine passes" in here.reason:
         assert above.verdict == "refused"
@@ -439,7 +440,7 @@ def test_compute_in_another_unit_is_judged_alike() -> None:
 
 
 def test_a_number_for_all_nics_of_eight_is_one_of_a_single_nic_times_eight() -> None:
-    """Two readings explain it, one of them a slip: one NIC is what the quantity is called after."""
+    """Two readings are possible, one of them a slip: the quantity is named after a single NIC."""
     for name, total, verdict in (("H200.8", 8, "refused"), ("p5", 32, "ok"), ("H100.8", 16, "ok"), ("p4d", 4, "ok")):
         rate_gbps = float(catalog.machine_names()[name].nic_rate_gbps)  # type: ignore[arg-type]
         for unit, value in (("Gb/s", 0.96 * total * rate_gbps), ("GB/s", 0.12 * total * rate_gbps)):
@@ -476,7 +477,7 @@ LABELLED = labelled()
 
 
 def test_right_thresholds_are_never_refused() -> None:
-    """Published of healthy machines, or alike."""
+    """These are published for healthy machines, or equivalent."""
     right = [each for each in LABELLED if each.verdict == "ok"]
     assert len(right) > 1500
     assert [judgement.reason for each in right if (judgement := each.judged()).verdict != "ok"] == []
@@ -488,7 +489,7 @@ def test_unknown_facts_are_not_guessed() -> None:
 
 
 def test_slips_are_refused() -> None:
-    """All but what a file system's size, or a program's start, would explain as well; the table shows how many."""
+    """Slips that a small file system or a slow start would explain are excepted; the table has their number."""
     wrong = [each for each in LABELLED if each.verdict == "refused"]
     missed = [each for each in wrong if each.judged().verdict != "refused"]
     count, of = Counter(each.how for each in missed), Counter(each.how for each in wrong)
@@ -496,7 +497,7 @@ def test_slips_are_refused() -> None:
     assert len(of) == 17
     not_storage = [each.threshold for each in missed if not each.threshold.quantity.startswith("storage")]
     assert len(not_storage) < 0.003 * len(wrong)
-    # a start of 40 us is healthy, one of 5 us is possible, and small payloads are little else
+    # a start of 40 us is healthy, one of 5 us is possible, and dominates small payloads
     assert all(row.size_bytes <= 2 * MIB for row in not_storage)
     # The size of a file system is unknown, so that only impossible values are noticed.
     of_files = {each.how for each in missed if each.threshold.quantity.startswith("storage")}

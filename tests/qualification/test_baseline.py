@@ -25,7 +25,7 @@ def named(values: list[float]) -> dict[str, float]:
 @settings(deadline=None, derandomize=True)
 @given(ALIKE, st.data(), st.floats(0.05, 0.9))
 def test_one_far_below_is_found_alone(values: list[float], data: st.DataObject, part: float) -> None:
-    """Its peers may have any values, as long as they are similar."""
+    """Its peers may have any similar values."""
     number = data.draw(st.integers(0, len(values) - 1))
     values[number] *= part
     assert list(slow(named(values))) == [f"n{number}"]
@@ -33,7 +33,7 @@ def test_one_far_below_is_found_alone(values: list[float], data: st.DataObject, 
 
 @settings(deadline=None, derandomize=True)
 @given(ALIKE)
-def test_those_that_are_alike_are_not_told_apart(values: list[float]) -> None:
+def test_small_deviations_do_not_count(values: list[float]) -> None:
     """A difference of less than 3 % does not count, for any number of deviations."""
     assert slow(named(values)) == {}
 
@@ -79,7 +79,7 @@ def test_two_at_once_are_both_found() -> None:
 
 
 def test_the_end_of_a_long_row_is_no_outlier() -> None:
-    """Nor is one of two kinds, of which the fleet has many."""
+    """The same holds for a fleet of two kinds."""
     assert slow(named([1 - 0.004 * number for number in range(12)])) == {}
     assert slow(named([1.0] * 8 + [0.9] * 8)) == {}
     assert slow(named([1.0] * 9 + [0.971, 0.971, 0.969])) == {}
@@ -101,7 +101,7 @@ def test_a_slow_one_in_noise(make: Callable[[Random], Fleet]) -> None:
 
 
 def test_too_much_noise_names_nobody() -> None:
-    """Windows that cannot tell name no node, even if eight nodes look alike by chance."""
+    """Windows with too much noise name no node, even if eight nodes look alike by chance."""
     chance = Random(1)  # noqa: S311
     made = [fleet(chance, lambda chance, _: chance.lognormvariate(0, 0.2), 8) for _ in range(100)]
     assert [slow_over_time(each) for each in made] == [{}] * 100
@@ -116,7 +116,7 @@ def test_two_kinds_of_nodes_are_no_slow_ones() -> None:
 @pytest.mark.parametrize(
     ("begin", "end", "part"), [(0, 30, 0.3), (100, 128, 0.92), (50, 51, 0.001)], ids=["ramping", "backup", "stall"]
 )
-def test_what_passes_is_not_slow(begin: int, end: int, part: float) -> None:
+def test_short_slowness_does_not_count(begin: int, end: int, part: float) -> None:
     """Low clocks at first, load of another user for a while, and a stall cover less than a quarter of the window."""
     made = NOISE["drifting"](Random(2))  # noqa: S311
     steps = made["n3"]
@@ -125,12 +125,12 @@ def test_what_passes_is_not_slow(begin: int, end: int, part: float) -> None:
 
 
 def test_a_window_too_short_names_nobody() -> None:
-    """Eight parts of one step each do not tell how sure they are."""
+    """Eight parts of a step each give no confidence."""
     assert slow_over_time({name: steps[:15] for name, steps in slowed(recorded("one_core")[0], "1").items()}) == {}
 
 
 def test_recorded_series() -> None:
-    """The process that had 5 % more to do is found in each window, and in none of those without it is anybody."""
+    """The process with 5 % more work is found in each window, and windows without it name none."""
     windows = recorded("one_core")
     assert len(windows) == 16
     assert [set(slow_over_time(window)) for window in windows] == [{SLOWED}] * 16
@@ -171,7 +171,7 @@ def test_the_floor_holds_where_peers_are_far_apart() -> None:
 
 
 def test_a_slow_disk_of_many() -> None:
-    """Above the fixed part, and yet not what its peers' disks do."""
+    """Its rate is above the fixed limit, but below its peers'."""
     [failed] = [each for each in cluster({"gpu-003": 200.0}, "storage_write").prove() if each.verdict != "pass"]
     why = "/shared takes 200 MB/s, where that of gpu-009 takes 300; "
     why += "among all, 33.3 % below the median of 15 peers, 333.3 robust deviations"
@@ -189,9 +189,9 @@ def test_a_slow_disk_of_many() -> None:
     ],
 )
 def test_a_second_look_is_beside_a_peer(looks: list[tuple[float, float]], verdict: str) -> None:
-    """A slow node stays slow if it is slower than a peer that is not held back, each time.
+    """A slow node is slow if it is slower than a free peer each time.
 
-    Where that one always is, nobody knows, and that is no pass.
+    Without a free peer it is unknown, which is no pass.
     """
     heard = iter(looks)
 
@@ -212,7 +212,7 @@ def test_a_second_look_is_beside_a_peer(looks: list[tuple[float, float]], verdic
 
 
 def test_nodes_of_another_kind_are_no_measure() -> None:
-    """A pool of slower machines is as it should be."""
+    """A pool of slower machines is healthy."""
     pools = [
         {"name": "gpu", "machine": "sim-h100", "count": 9},
         {"name": "old", "machine": "sim-a100-small", "count": 9},

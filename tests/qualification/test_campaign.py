@@ -1,4 +1,4 @@
-"""A campaign continues without lost nodes, and never takes silence for an answer."""
+"""A campaign continues without lost nodes, and never takes silence for a result."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def open_findings(cluster: SimulatedCluster) -> list[CheckFinding]:
 
 
 class Mute(SimulatedCluster):
-    """A cluster on which one program never answers."""
+    """A cluster on which a program never answers."""
 
     program = "pairs"
 
@@ -32,7 +32,7 @@ def test_rails_that_were_not_measured_are_nobodys_fault() -> None:
 
 
 def test_a_second_look_that_fails_blames_nobody() -> None:
-    """Neither the one that was slow nor the one that was to be measured beside it."""
+    """Neither the slow node nor its partner is blamed."""
 
     class OnceOnly(SimulatedCluster):
         def answers(self, program: str, asked: Ask) -> list[Result]:
@@ -53,7 +53,7 @@ def test_a_collective_that_is_slow_by_itself(nodes: int, part: float) -> None:
 
 
 def test_more_than_can_be_is_no_pass() -> None:
-    """Such a value must be of another quantity."""
+    """Such a value belongs to another quantity."""
     found = open_findings(SimulatedCluster(subject(4), together=1.5))
     assert {(each.check, each.verdict) for each in found} == {("collectives", "unknown")}
     assert all("more than is possible" in each.why for each in found)
@@ -87,8 +87,8 @@ def test_nodes_that_drop_out_fail_and_the_rest_is_asked_again() -> None:
     assert {each.verdict for each in evidence.findings[1:]} == {"pass"}
 
 
-def test_nobody_is_believed_about_others() -> None:
-    """Only the first rank may report about others, and only about nodes of the start."""
+def test_only_the_first_rank_reports_about_others() -> None:
+    """Its reports count only for nodes of the start."""
 
     class Slander(SimulatedCluster):
         def answers(self, program: str, asked: Ask) -> list[Result]:
@@ -115,7 +115,7 @@ def with_rails(nodes: Subject, rails: dict[str, int]) -> Subject:
 
 @pytest.mark.parametrize("level", ["standard", "burn-in"])
 def test_a_rail_that_not_all_nodes_have(level: str) -> None:
-    """Its collective spans the nodes that have it; a node without rails prevents no measurement."""
+    """Its collective spans the nodes with that rail; a node without rails prevents no measurement."""
     found = subject(5, leaf_nodes=8, proof={"budget_minutes": 30})
     cluster = SimulatedCluster(with_rails(found, {"gpu-004": 1, "gpu-005": 0}), together=0.5)
     failed = [each for each in cluster.prove(level) if each.check == "collectives" and not each.why.startswith("in a")]

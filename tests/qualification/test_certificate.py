@@ -1,4 +1,4 @@
-"""A certificate says who signed it, and any change of it shows."""
+"""A certificate names its signer, and any change of it shows."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_signed_certificates_are_accepted() -> None:
 
 
 def test_without_a_key_nothing_is_known() -> None:
-    """Anybody may have written it: that is no pass."""
+    """Anybody may have written it, so that it is no pass."""
     checked = verify(FILE)
     assert (checked.signature, checked.why) == ("unknown", "no key was given, so that its author is not verified")
 
@@ -62,7 +62,7 @@ def test_any_change_shows(path: tuple[Any, ...]) -> None:
         assert verify(json.dumps(content), PUBLIC).signature == "fail"
 
 
-def test_somebody_elses_key() -> None:
+def test_signature_of_another_key_fails() -> None:
     """The error names both keys."""
     checked = verify(FILE, new_key()[1])
     assert checked.signature == "fail"
@@ -81,7 +81,7 @@ def test_somebody_elses_key() -> None:
     ],
 )
 def test_invalid_certificates_are_refused(text: str, why: str) -> None:
-    """The error is a sentence, whatever the text is."""
+    """The error is a sentence for any text."""
     with pytest.raises(CertificateError, match=why.replace("(", r"\(")):
         verify(text, PUBLIC)
 

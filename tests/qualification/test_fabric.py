@@ -36,7 +36,7 @@ def test_a_collective_that_goes_over_the_rails_passes(nodes: int) -> None:
 
 
 def test_the_words_of_a_collective_that_is_past_the_fabric() -> None:
-    """The reason has the share of bytes on each network, and the required one."""
+    """The reason has the share of bytes on each network, and the required share."""
     cluster = SimulatedCluster(subject(4), addresses=frozenset(["gpu-002"]))
     [failed] = [each for each in judged(cluster) if each.verdict == "fail"]
     assert failed.nodes == ("gpu-002",)
@@ -45,7 +45,7 @@ def test_the_words_of_a_collective_that_is_past_the_fabric() -> None:
     )
     assert failed.derivation == (
         "at least: 8 times: in a ring each of 4 ranks sends 2 x 3/4 of 2 MiB; at most over the network for management: "
-        "half of what its share would be if it were used as each of 2 rails is: 1/6 of 24 MiB"
+        "half of its share if it were used like each of 2 rails: 1/6 of 24 MiB"
     )
 
 
@@ -75,7 +75,7 @@ def test_when_nobody_does_better_the_whole_fails(nodes: int, wrong: int) -> None
 
 @pytest.mark.parametrize(("part", "verdict"), [(0.9, "pass"), (1.1, "fail")])
 def test_the_network_for_management_may_carry_a_little(part: float, verdict: str) -> None:
-    """Less than half of the share that it had if it were used as a rail, in words that say so."""
+    """It may carry less than half of the share of a rail, and the text says so."""
     whole = 24 * MIB
     cluster = SimulatedCluster(subject(4), elsewhere=part * whole / 6)
     [found] = judged(cluster)
@@ -84,8 +84,8 @@ def test_the_network_for_management_may_carry_a_little(part: float, verdict: str
         assert (found.quantity, found.measured, found.expected) == ("management_sent", part * whole / 6, whole / 6)
 
 
-def test_what_every_node_moved_is_kept() -> None:
-    """All its rails together, and beside them its network for management: four rows a node, however many NICs."""
+def test_traffic_of_every_node_is_kept() -> None:
+    """Its rails count together, next to its management network: four rows for each node."""
     cluster = SimulatedCluster(subject(4))
     rows = [
         each for each in cluster.evidence(tuple(cluster.subject.nodes), "standard").measured if each.unit == "bytes"
@@ -97,20 +97,20 @@ def test_what_every_node_moved_is_kept() -> None:
 
 
 class Once(SimulatedCluster):
-    """Something else happens on the network for management, for a moment."""
+    """Foreign traffic passes over the management network for a moment."""
 
     def fabric(self, asked: Ask) -> list[Result]:
         self.elsewhere = 2000.0 if self.elsewhere != 2000.0 else 64.0 * MIB
         return super().fabric(asked)
 
 
-def test_somebody_elses_traffic_is_not_there_twice() -> None:
+def test_foreign_traffic_is_measured_again() -> None:
     """The measurement is repeated before a node is blamed."""
     assert open_findings(Once(subject(4), elsewhere=2000.0)) == []
 
 
 class Blind(SimulatedCluster):
-    """The second node cannot read its counters, and says so."""
+    """A cluster whose second node cannot read its counters, and says so."""
 
     def fabric(self, asked: Ask) -> list[Result]:
         first, second, *others = super().fabric(asked)
@@ -119,7 +119,7 @@ class Blind(SimulatedCluster):
 
 
 def test_counters_that_cannot_be_read_are_unknown() -> None:
-    """Neither a pass nor a fault, with the reason; the others are judged by their own."""
+    """The result is neither a pass nor a fault, with the reason; other nodes are judged by their own counters."""
     cluster = Blind(subject(4))
     assert open_findings(cluster) == [("unknown", ("gpu-002",))]
     [why] = [each.why for each in judged(cluster) if each.verdict == "unknown"]
@@ -143,14 +143,14 @@ class Half(SimulatedCluster):
 
 
 def test_half_an_answer_is_none() -> None:
-    """Unless the node has said that its rail is its network for management, too."""
+    """A partial answer counts only if the node says that its rail is its management network."""
     cluster = Half(subject(4))
     assert open_findings(cluster) == [("unknown", (name,)) for name in cluster.subject.nodes]
     cluster.words = ["eth0 is a rail, too"]
     assert open_findings(cluster) == []
 
 
-def test_what_accelerators_reduce_need_not_be_a_ring() -> None:
+def test_required_traffic_assumes_no_ring() -> None:
     """NCCL may use trees, and a switch may reduce: only traffic that must leave a node is required."""
 
     class Nccl(SimulatedCluster):
@@ -170,7 +170,7 @@ def test_rails_that_are_rdma_devices_are_counted_as_such() -> None:
 
 
 def test_without_rails_there_is_nothing_to_ask() -> None:
-    """Nor of a node that is all there is."""
+    """The same holds for a single node."""
     local = subject(4)
     none = dataclasses.replace(local, fabric=dataclasses.replace(local.fabric, rails=()))
     assert list(used(none, tuple(none.nodes), Evidence())) == []

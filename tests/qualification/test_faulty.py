@@ -8,7 +8,7 @@ from tests.qualification.faulty import KINDS, broken, named, sound
 
 
 def test_faults_are_found_and_their_culprits_named() -> None:
-    """Nearly all, for some are hardly any: how many is what the benchmark counts."""
+    """Nearly all faults are found; some are too small, and the benchmark counts them."""
     chance = Random(2)  # noqa: S311
     found = [(faults, cluster.prove()) for cluster, faults in (broken(chance, 1) for _ in range(150))]
     assert {fault.kind for faults, _ in found for fault in faults} == {*KINDS}

@@ -27,7 +27,7 @@ def test_most_informative_steps_come_first() -> None:
     assert set(steps("none")) < set(steps("quick")) < set(steps("standard")) < set(steps("burn-in"))
 
 
-def test_what_is_asked_follows_that_order() -> None:
+def test_steps_keep_their_order() -> None:
     """No later step changes the order."""
     cluster = SimulatedCluster(subject(4))
     cluster.prove()
@@ -50,7 +50,7 @@ def test_steps_without_time_are_not_started() -> None:
     }
 
 
-def test_what_was_found_before_the_time_was_up_counts() -> None:
+def test_findings_before_the_deadline_count() -> None:
     """An unfinished step passes no node, whatever it has reported so far."""
     cluster = SimulatedCluster(subject(4), {("gpu-003", "rail0"): 0.2}, takes=6.0)
     evidence = cluster.evidence(tuple(cluster.subject.nodes), "standard", seconds=20)
@@ -95,7 +95,7 @@ def burnt_in(cluster: SimulatedCluster, minutes: int = 30) -> Evidence:
 
 
 def test_burn_in_goes_round_and_round() -> None:
-    """Every program is asked, and as often as the budget allows; what was well each time is said once."""
+    """Every program runs as often as the time allows; repeated passes are reported once."""
     cluster = SimulatedCluster(subject(4, storage=SHARED))
     evidence = burnt_in(cluster)
     assert {each.verdict for each in evidence.findings} == {"pass"}
@@ -117,7 +117,7 @@ def test_burn_in_goes_round_and_round() -> None:
 
 
 def test_burn_in_without_time_for_a_second_round() -> None:
-    """It cannot be known whether nodes become slower."""
+    """A slowdown over time is unknown."""
     evidence = burnt_in(SimulatedCluster(subject(4), takes=60.0), 12)
     nodes, why = unknown(evidence)["burn-in"]
     assert len(nodes) == 4
@@ -143,7 +143,7 @@ def test_failures_in_a_later_round() -> None:
 
 @pytest.mark.parametrize(("nodes", "part"), [(4, 0.995), (2, 0.99), (16, 0.997)])
 def test_a_node_that_gets_slower_is_found(nodes: int, part: float) -> None:
-    """The node is found in windows beside its peers, among few nodes and many, and no other is."""
+    """The node is found in windows of all its peers, among few nodes and many, and no other node is."""
     cluster = SimulatedCluster(subject(nodes), fades={"gpu-002": part})
     found = [each for each in burnt_in(cluster, 60).findings if each.verdict != "pass"]
     assert [(each.check, each.nodes) for each in found] == [("burn-in", ("gpu-002",))]
@@ -151,6 +151,6 @@ def test_a_node_that_gets_slower_is_found(nodes: int, part: float) -> None:
 
 
 def test_a_room_that_gets_warm_is_nobodys_fault() -> None:
-    """All get slower alike."""
+    """All nodes get slower equally."""
     cluster = SimulatedCluster(subject(4), fades=dict.fromkeys(subject(4).nodes, 0.995))
     assert {each.verdict for each in burnt_in(cluster, 60).findings} == {"pass"}

@@ -1,4 +1,4 @@
-"""Exactly the slow ones of many are named, in few rounds."""
+"""The slow items among many are found exactly, in few rounds."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_one_bad_among_many(data: st.DataObject, count: int, leaf_nodes: int) ->
 @settings(deadline=None, max_examples=200, derandomize=True)
 @given(st.data(), st.integers(5, 1024), st.integers(1, 9))
 def test_two_bad_among_many(data: st.DataObject, count: int, leaf_nodes: int) -> None:
-    """Both are named, also when the two were paired with each other, within 2 ceil(log2 n) + 2 rounds."""
+    """Both are named within 2 ceil(log2 n) + 2 rounds, even if they were paired with each other."""
     items = [f"n{number}" for number in range(count)]
     bad = data.draw(st.lists(st.sampled_from(items), min_size=2, max_size=2, unique=True))
     located, rounds = search(items, bad, leaf_nodes)
@@ -51,8 +51,8 @@ def test_two_bad_among_many(data: st.DataObject, count: int, leaf_nodes: int) ->
 
 @settings(deadline=None, max_examples=200, derandomize=True)
 @given(st.integers(0, 64), st.sets(st.integers(0, 63)))
-def test_nobody_good_is_ever_named(count: int, bad: set[int]) -> None:
-    """However many are bad, the search ends, and who is named is bad."""
+def test_no_healthy_node_is_named(count: int, bad: set[int]) -> None:
+    """The search ends for any number of bad nodes, and names only bad ones."""
     items = [f"n{number}" for number in range(count)]
     broken = [items[number] for number in bad if number < count]
     located, rounds = search(items, broken)
@@ -61,14 +61,14 @@ def test_nobody_good_is_ever_named(count: int, bad: set[int]) -> None:
 
 
 def test_all_well_takes_one_round() -> None:
-    """An odd item is paired in the second round, with one that was just cleared."""
+    """An odd item is paired in the second round, with a cleared one."""
     items = [f"n{number}" for number in range(9)]
     assert search(items[:8], [])[0] == Located((), (), 1)
     assert search(items, [])[0] == Located((), (), 2)
 
 
 def test_two_items_cannot_be_told_apart() -> None:
-    """A slow pair has no third that would clear one of them."""
+    """A slow pair has no third item that would clear one of them."""
     located, _ = search(["a", "b"], ["b"])
     assert located.bad == ()
     assert located.undecided == ("a", "b")

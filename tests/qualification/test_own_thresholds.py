@@ -1,4 +1,4 @@
-"""The planner's own numbers, held against what thresholds are held against."""
+"""The planner's own numbers, judged like thresholds."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MACHINES = [machine for machine in catalog.machines().values() if machine.accele
 
 @pytest.mark.parametrize("machine", MACHINES, ids=lambda machine: machine.name)
 @pytest.mark.parametrize("nodes", [1, 2, 16])
-def test_what_a_plan_expects_is_a_good_threshold(machine: catalog.Machine, nodes: int) -> None:
+def test_expected_rates_are_useful_thresholds(machine: catalog.Machine, nodes: int) -> None:
     """Nine tenths of the ceiling can be met and find half a machine; more than the ceiling is refused."""
     for operation in OPERATIONS:
         try:

@@ -43,7 +43,7 @@ def test_the_words_of_a_slow_rail() -> None:
 
 @pytest.mark.parametrize("oversubscription", [1, 2])
 def test_a_rail_that_loses_packets_is_its_nodes_fault(oversubscription: int) -> None:
-    """However fast it is in spite of that: the node and the rail are named, and what is lost."""
+    """Its rate does not matter: the finding names node, rail and loss."""
     of = subject(8, leaf_nodes=4, oversubscription=oversubscription)
     cluster = SimulatedCluster(of, loss={("gpu-006", "rail1"): 2.69})
     [failed] = [each for each in cluster.prove() if each.verdict != "pass"]
@@ -52,7 +52,7 @@ def test_a_rail_that_loses_packets_is_its_nodes_fault(oversubscription: int) -> 
     assert (failed.quantity, failed.measured, failed.expected, failed.unit) == ("pair_resent", 2.69, 0.5, "%")
 
 
-def test_what_a_queue_drops_is_no_loss() -> None:
+def test_dropped_packets_are_no_fault() -> None:
     """On a trunk narrower than the rails, TCP finds its rate by losing packets."""
     of = subject(8, leaf_nodes=4, oversubscription=4)
 
@@ -68,7 +68,7 @@ def test_what_a_queue_drops_is_no_loss() -> None:
 
 
 def test_loss_that_nobody_counted_is_not_none() -> None:
-    """The rate alone passes, and the finding says that it is the rate alone."""
+    """The rate alone passes, and the finding says that loss was not measured."""
 
     class Uncounted(SimulatedCluster):
         def pairs(self, asked: Ask) -> Result:
@@ -84,7 +84,7 @@ def test_loss_that_nobody_counted_is_not_none() -> None:
 
 
 def test_a_little_that_is_sent_again_is_no_fault() -> None:
-    """One packet of a transfer may be late."""
+    """A packet of a transfer may be late."""
     assert failures(SimulatedCluster(subject(4), loss={("gpu-002", "rail0"): 0.4})) == []
 
 
@@ -116,7 +116,7 @@ def test_all_rails_slow_blames_nobody() -> None:
 
 
 class Noisy(SimulatedCluster):
-    """The host is busy while pairs are measured for a moment; who is measured for longer is slow only if it is."""
+    """A host that is busy while pairs are measured: a longer measurement shows only slow nodes."""
 
     def rates(self, together: Sequence[Sequence[str]], rail: str) -> dict[tuple[str, str], float]:
         part = 0.2 if self.asked[-1].options["pairs"]["seconds"] == SECONDS else 1.0
@@ -137,7 +137,7 @@ def test_noise_of_the_host_blames_nobody() -> None:
     assert all(len(together) == 1 for rounds in alone for together in rounds)
 
 
-def test_who_stays_slow_when_the_noise_has_gone_is_named() -> None:
+def test_node_that_stays_slow_is_named() -> None:
     """The other end of its last pair was fast with another partner."""
     cluster = Noisy(subject(3), {("gpu-002", "rail0"): 0.5})
     [failed] = [failed for failed in failures(cluster) if failed[0] == "rails"]
@@ -145,7 +145,7 @@ def test_who_stays_slow_when_the_noise_has_gone_is_named() -> None:
 
 
 class Halting(SimulatedCluster):
-    """A host that is halted half of the time: most samples of a rate are low, and one is not."""
+    """A host that is halted half of the time: all samples of a rate but one are low."""
 
     def result(
         self,
@@ -180,8 +180,8 @@ def test_two_faults_at_once() -> None:
     assert failures(cluster) == [("rails", ("gpu-001",), "rail0"), ("rails", ("gpu-002",), "rail1")]
 
 
-def test_nobody_to_measure_with_is_unknown() -> None:
-    """A node of many whose rails have no other end now is not proven; one that is all there is has nothing to prove."""
+def test_node_without_a_partner_is_unknown() -> None:
+    """A node whose rails have no partner now is not proven; a single node has nothing to prove."""
     evidence = Evidence()
     asked = list(pairs(subject(4), ("gpu-002",), evidence))
     assert asked == []

@@ -1,4 +1,4 @@
-"""Rates of single nodes: by their peers, by what is known of their machine, and by what is declared."""
+"""Rates of single nodes, compared with peers, with known facts of the machine, and with the declaration."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SHARED = [{"name": "shared", "kind": "directory", "mount": "/shared"}]
 
 @dataclass
 class Measuring(SimulatedCluster):
-    """Cluster with additional answers of programs, on every node or on one."""
+    """A cluster with additional answers of programs, on every node or on a single one."""
 
     more: Mapping[str, Sequence[tuple[str, str, float, str, int]]] = field(default_factory=dict)
     """program -> (quantity, unit, value, device, bytes)."""
@@ -52,7 +52,7 @@ def carried_out(step: Any, cluster: SimulatedCluster) -> Evidence:
 
 
 def of_machine(name: str, accelerators: int = 8) -> Subject:
-    """The same nodes, as if they were such machines."""
+    """Return the same nodes with other machines."""
     found = subject(4)
     [pool] = found.pools
     machine = dataclasses.replace(pool.machine, name=name, accelerators=accelerators, simulated=False)
@@ -85,7 +85,7 @@ def test_one_that_is_slower_than_its_peers(step: Any, quantity: str, value: floa
 
 
 def test_skipped_checks_are_no_finding() -> None:
-    """Neither a pass nor unknown: there was nothing to measure."""
+    """A skipped check is neither a pass nor unknown: there was nothing to measure."""
     evidence = carried_out(of_devices, SimulatedCluster(subject(4, storage=SHARED)))
     assert about(evidence, "copies") == []
     evidence = carried_out(of_storms, SimulatedCluster(subject(4, storage=SHARED)))
@@ -94,7 +94,7 @@ def test_skipped_checks_are_no_finding() -> None:
 
 
 def test_without_shared_storage_there_is_no_checkpoint_of_all() -> None:
-    """A directory of its own shows nothing of the others'."""
+    """A local directory shows nothing about other nodes."""
     cluster = SimulatedCluster(subject(4))
     carried_out(of_storms, cluster)
     assert [asked.programs for asked in cluster.asked] == [("tools",)]
@@ -102,14 +102,15 @@ def test_without_shared_storage_there_is_no_checkpoint_of_all() -> None:
 
 @pytest.mark.parametrize(("accelerators", "asked_for"), [(8, 8), (2, 2), (1, 0)])
 def test_one_accelerator_by_itself_is_asked_for_no_all_reduce(accelerators: int, asked_for: int) -> None:
-    """all_reduce_perf says 0 of it, which is no fault of its node."""
+    """all_reduce_perf prints 0 for it, which is no fault of its node."""
     cluster = SimulatedCluster(of_machine("p5", accelerators))
     carried_out(of_storms, cluster)
     assert [asked.options["tools"]["accelerators"] for asked in cluster.asked] == [asked_for]
 
 
 def on_accelerators(quantity: str, value: float, slowest: float) -> Measuring:
-    """Four machines with eight accelerators each; those of all have the first value, but for the sixth of gpu-003."""
+    """Four machines with eight accelerators each; all have the first value, apart from the sixth accelerator of
+    gpu-003."""
 
     class Eight(Measuring):
         def besides(self, program: str, node: str) -> list[MeasuredValue]:  # noqa: ARG002 (as the other one)
@@ -125,8 +126,8 @@ def on_accelerators(quantity: str, value: float, slowest: float) -> Measuring:
 
 
 @pytest.mark.parametrize(("value", "verdict"), [(52.0, "pass"), (20.0, "fail"), (90.0, "unknown")])
-def test_what_is_known_of_a_machine(value: float, verdict: str) -> None:
-    """All alike may be slow, or measured wrongly: physics says so, with its arithmetic."""
+def test_rates_are_compared_with_the_machine(value: float, verdict: str) -> None:
+    """All nodes may be equally slow, or measured wrongly: the finding shows the arithmetic of physics."""
     evidence = carried_out(of_devices, on_accelerators("h2d_bandwidth", value, value))
     found = [each for each in about(evidence, "copies") if each.quantity]
     assert {(each.verdict, each.measured) for each in found} == {(verdict, value)}

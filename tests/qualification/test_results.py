@@ -1,4 +1,4 @@
-"""An answer that cannot be read is no answer, and nothing a node prints does anything else."""
+"""An unreadable answer counts as none, and no output of a node has another effect."""
 
 from __future__ import annotations
 
@@ -63,8 +63,8 @@ def test_invalid_answers(change: dict[str, Any], why: str) -> None:
     assert heard.unreadable == (f"pairs, rank 0: {why}",)
 
 
-def test_nobody_speaks_for_another_rank() -> None:
-    """Slurm says where a line comes from; a line that another rank prints, label and all, is noise."""
+def test_lines_of_another_rank_are_ignored() -> None:
+    """Slurm labels each line with its rank; a label printed by another rank is ignored."""
     mine = [f"0: {line}" for line in lines(DATA)]
     assert len(read("\n".join(mine)).results) == 1
     for label in ("1: ", "1: 0: "):

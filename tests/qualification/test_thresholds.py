@@ -1,4 +1,4 @@
-"""Reading a file of thresholds: what each row says, or what is wrong with it."""
+"""Reading a file of thresholds: rows and errors."""
 
 from __future__ import annotations
 
@@ -179,7 +179,7 @@ def test_very_many_problems(tmp_path: Path) -> None:
 @given(
     st.one_of(st.binary(max_size=400), st.text(max_size=200).map(lambda text: (HEAD + text).encode("utf-8", "replace")))
 )
-def test_whatever_is_in_a_file(tmp_path: Path, content: bytes) -> None:
+def test_any_file_is_read_or_refused(tmp_path: Path, content: bytes) -> None:
     """A file is read or refused, and every message is printable."""
     file = tmp_path / "thresholds.csv"
     file.write_bytes(content)

@@ -39,7 +39,7 @@ def a_round(of: Mapping[str, Rate], seed: int) -> Evidence:
     [("s", []), ("sw", []), ("sws", []), ("ss", ["gpu-003"]), ("wss", ["gpu-003"]), ("s-", []), ("s-s", ["gpu-003"])],
 )
 def test_once_may_be_a_neighbour(rounds: str, found: list[str]) -> None:
-    """A node is named when it was slow in this round and in the one before it that it has windows of."""
+    """A node is named if it was slow in this round and in the previous round with windows of it."""
     over_time = OverTime([NODES])
     said: list[str] = []
     for seed, each in enumerate(rounds):
@@ -72,7 +72,7 @@ def test_windows_are_summed_up() -> None:
     assert first.low < first.value < first.high
 
 
-def test_those_of_another_machine_are_no_measure() -> None:
+def test_groups_are_compared_with_themselves() -> None:
     """Each group has its own usual rate."""
     slower = {node: (lambda _: 0.5) for node in NODES[4:]}
     together, apart = OverTime([NODES]), OverTime([NODES[:4], NODES[4:]])
@@ -95,7 +95,7 @@ def test_overtaken_nodes_have_not_fallen() -> None:
 
 
 def test_too_little_tells_nothing() -> None:
-    """Too few windows, one node alone, or a window without a rate."""
+    """Examples are too few windows, a single node, or a window without a rate."""
     falls = {"gpu-002": lambda turn: 1 - 0.01 * turn}
     assert slowing(series(30, falls)) == {}
     assert slowing(series(60, falls, ("gpu-002",))) == {}

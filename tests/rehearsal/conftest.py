@@ -22,7 +22,7 @@ PROJECT = "name: trial\nruntime: {{name: python, options: {{virtualenv: {environ
 
 @dataclass
 class Trial:
-    """A project with one stack."""
+    """A project with a stack."""
 
     folder: Path
     stack: str

@@ -69,14 +69,14 @@ def ops(step_of: Mapping[str, Any]) -> list[str]:
 
 
 def test_an_encrypted_value_wants_a_stand_in(trial: Trial) -> None:
-    """The scenario names it, and the error says where and how; nothing is run."""
+    """The error says where and how to write a substitute; nothing runs."""
     code, _, said = trial.rehearse()
     assert code == 2
     assert "stacks/Pulumi.dev.yaml:6:1: config.trial:token: is encrypted, and a rehearsal decrypts nothing" in said
     assert "hint: give a value for it in the scenario: secrets: {'trial:token': anything}" in said
 
 
-def test_what_is_wrong_in_scenario_and_stack_is_told_together(trial: Trial) -> None:
+def test_problems_of_scenario_and_stack_are_reported_together(trial: Trial) -> None:
     (trial.folder / "wrong.yaml").write_text("changes: [{path: a}]\n")
     code, _, said = trial.rehearse("--scenario", "wrong.yaml")
     assert code == 2
@@ -111,18 +111,18 @@ def test_another_first_boot_replaces_who_says_so(found: Mapping[str, Any]) -> No
     assert (why["path"], why["replaces"]) == ("userData", True)
 
 
-def test_what_grows_in_place_is_not_replaced(found: Mapping[str, Any]) -> None:
+def test_growth_in_place_replaces_nothing(found: Mapping[str, Any]) -> None:
     assert ops(phase(found, "change: more room")) == ["update LustreFileSystem"]
 
 
 def test_a_change_that_would_replace_what_is_protected_is_refused(found: Mapping[str, Any]) -> None:
-    """Another range replaces the subnet, and with it the file system that is in it."""
+    """Another range replaces the subnet, and with it the file system in it."""
     refused = phase(found, "change: another subnet")
     assert (refused["verdict"], refused["found"]) == ("fail", "refused by the engine")
     assert any("scratch" in note and "protect" in note for note in refused["notes"])
 
 
-def test_what_the_program_refuses_is_not_the_engines_word(found: Mapping[str, Any]) -> None:
+def test_refusal_of_the_program_is_named(found: Mapping[str, Any]) -> None:
     refused = phase(found, "change: a number that is none")
     assert (refused["verdict"], refused["found"]) == ("fail", "refused by the stack's own program")
 
@@ -132,7 +132,7 @@ def test_a_duration_of_what_is_never_met_is_told(found: Mapping[str, Any]) -> No
     assert found["rules_passed_over"] == [], "the stack declares no cluster"
 
 
-def test_what_is_protected_refuses_to_be_destroyed(found: Mapping[str, Any]) -> None:
+def test_protected_resources_refuse_destroy(found: Mapping[str, Any]) -> None:
     destroyed = phase(found, "destroy")
     assert destroyed["verdict"] == "pass"
     assert destroyed["found"] == "6 deleted"
@@ -143,7 +143,7 @@ def test_what_is_protected_refuses_to_be_destroyed(found: Mapping[str, Any]) -> 
     ]
 
 
-def test_what_a_crash_leaves_in_no_state_is_found(found: Mapping[str, Any]) -> None:
+def test_resource_left_by_a_crash_is_found(found: Mapping[str, Any]) -> None:
     """A network has no name by which the next up could find it: it is created once more, and the verdict is no."""
     crashed = phase(found, "failure: crash at cluster")
     assert (crashed["verdict"], crashed["found"]) == ("fail", "the next up finishes, and leaves something behind")
@@ -151,8 +151,8 @@ def test_what_a_crash_leaves_in_no_state_is_found(found: Mapping[str, Any]) -> N
     assert "aws:ec2/vpc:Vpc cluster (vpc-" in over
 
 
-def test_what_a_crash_leaves_may_refuse_the_next_up(found: Mapping[str, Any]) -> None:
-    """A subnet that is in no state has the range that the next one asks for."""
+def test_resource_left_by_a_crash_may_block_the_next_up(found: Mapping[str, Any]) -> None:
+    """A subnet outside of the state has the range that the next one requests."""
     crashed = phase(found, "failure: crash at nodes")
     assert (crashed["verdict"], crashed["found"]) == ("fail", "the next up does not finish")
     assert any("InvalidSubnet.Conflict" in note for note in crashed["notes"])
@@ -181,8 +181,8 @@ def test_a_provider_gives_up_after_its_last_attempt(found: Mapping[str, Any]) ->
     assert "create Subnet" in ops(throttled)
 
 
-def test_what_a_quota_refuses_is_made_by_the_next_up(found: Mapping[str, Any]) -> None:
-    """The fourth creation of the list, and what would have come after it."""
+def test_next_up_finishes_after_a_quota_error(found: Mapping[str, Any]) -> None:
+    """The fourth creation of the list fails, with its dependents."""
     refused = phase(found, "failure: quota at creation 4")
     assert (refused["verdict"], refused["found"]) == ("pass", "the next up finishes, with nothing twice")
     assert any("rehearsed quota: the limit of the account is reached" in note for note in refused["notes"])

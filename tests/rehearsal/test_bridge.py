@@ -1,4 +1,4 @@
-"""A package that a bridge makes of another tool's provider: its plugin takes a parameter and has a name of its own."""
+"""A package that a bridge creates from another tool's provider: its plugin takes a parameter and has another name."""
 
 from __future__ import annotations
 

@@ -62,7 +62,7 @@ def test_a_change_says_what_it_does_and_why(rehearsed: Rehearsed) -> None:
     assert "stampworks:cluster:Keyring" not in steps
 
 
-def test_what_a_failure_leaves_is_finished_by_the_next_up(rehearsed: Rehearsed) -> None:
+def test_next_up_finishes_after_a_failure(rehearsed: Rehearsed) -> None:
     failed = phase(rehearsed.found, "failure: stock-out at creation 4")
     assert failed["found"] == "the next up finishes, with nothing twice"
     assert any("rehearsed stock-out: the cloud has no capacity" in note for note in failed["notes"])
@@ -79,7 +79,7 @@ def test_the_critical_path_counts_what_nobody_knows(rehearsed: Rehearsed) -> Non
 
 
 def test_secrets_are_in_no_record(rehearsed: Rehearsed) -> None:
-    """Calls are recorded, and what is secret in them is not."""
+    """Calls are recorded without their secrets."""
     [network] = [
         each
         for each in rehearsed.calls
@@ -91,7 +91,7 @@ def test_secrets_are_in_no_record(rehearsed: Rehearsed) -> None:
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_an_interrupt_leaves_nothing(trial: Trial, tmp_path: Path, number: int, code: int) -> None:
-    """Neither the engine, nor what it started, nor its folder."""
+    """The engine, its children and its folder are gone."""
     command = [sys.executable, "-m", "stampworks.cli.main", "rehearse", "-s", "local"]
     environment = {**os.environ, "TMPDIR": str(tmp_path)}
     with subprocess.Popen(command, cwd=trial.folder, env=environment, stderr=subprocess.PIPE, text=True) as process:
@@ -116,7 +116,7 @@ def content(file: Path) -> bytes:
         return b""
 
 
-def test_what_shows_no_environment_is_ended_too() -> None:
+def test_process_without_environment_is_ended() -> None:
     """A process that is just becoming another program shows none: it belongs to the engine's session."""
     with subprocess.Popen(["env", "-i", "sleep", "60"], start_new_session=True) as process:
         try:

@@ -46,7 +46,7 @@ def aws() -> Aws:
 
 
 def test_two_ranges_of_a_network_do_not_overlap(aws: Aws) -> None:
-    """Equal, larger and smaller ones are refused; in another network, or after the first one went, they are not."""
+    """Equal, larger and smaller ranges are refused, unless they are in another network or the first one was deleted."""
     first = aws.subnet("nodes", "vpc-1", "10.0.0.0/17")
     for cidr in ("10.0.0.0/17", "10.0.0.0/16", "10.0.127.0/24"):
         with pytest.raises(RuntimeError, match=r"FAILED_PRECONDITION: rehearsed: InvalidSubnet\.Conflict: the range"):
@@ -105,7 +105,7 @@ def test_a_data_repository_comes_without_tags_on_backups(aws: Aws, copies: bool)
 
 
 def test_a_subnet_that_the_stack_only_uses_refuses_nothing(aws: Aws) -> None:
-    """Nothing says in which network it is."""
+    """Its network is unknown."""
     for name in ("subnet-1", "subnet-2"):
         aws.create("efs/mountTarget:MountTarget", name, fileSystemId="fs-1", subnetId=name)
 
@@ -139,8 +139,10 @@ def test_a_subnet_that_the_stack_only_uses_refuses_nothing(aws: Aws) -> None:
         ),
     ],
 )
-def test_what_stays_where_it_is(aws: Aws, kind: str, inputs: dict[str, Any], moved: dict[str, Any], error: str) -> None:
-    """An update of anything else passes."""
+def test_immovable_resources_refuse_an_update(
+    aws: Aws, kind: str, inputs: dict[str, Any], moved: dict[str, Any], error: str
+) -> None:
+    """Updates of other properties pass."""
     made = aws.create(kind, "a", **inputs)
     aws.update(kind, made, **inputs, tags={"a": "b"})
     with pytest.raises(RuntimeError, match=error):
@@ -156,7 +158,7 @@ def test_what_stays_where_it_is(aws: Aws, kind: str, inputs: dict[str, Any], mov
     ],
 )
 def test_the_provider_keeps_settings_of_metadata(aws: Aws, after: dict[str, Any], refused: bool) -> None:
-    """It refuses to plan a file system that may have none, although the program takes them out."""
+    """It refuses to plan a file system that may have no metadata configuration, although the program removes it."""
     before = {"deploymentType": "PERSISTENT_2", "metadataConfiguration": {"mode": "USER_PROVISIONED", "iops": 6000}}
     urn = "urn:pulumi:dev::trial::aws:fsx/lustreFileSystem:LustreFileSystem::data"
     request = pb.DiffRequest(urn=urn, old_inputs=encode(before), news=encode(after))
@@ -169,7 +171,7 @@ def test_the_provider_keeps_settings_of_metadata(aws: Aws, after: dict[str, Any]
 
 
 def test_a_preview_refuses_nothing(aws: Aws) -> None:
-    """It makes nothing, and the ids of new networks are not known in it."""
+    """It creates nothing, and ids of new networks are unknown."""
     urn = "urn:pulumi:dev::trial::aws:ec2/subnet:Subnet::a"
     aws.subnet("a", "vpc-1", "10.0.0.0/24")
     properties = encode({"vpcId": "vpc-1", "cidrBlock": "10.0.0.0/24"})
@@ -189,7 +191,7 @@ def test_a_cloud_refuses_half_way() -> None:
 
 
 def test_every_kind_of_refused_state_is_one_that_is_known() -> None:
-    """A wrong word in the data would refuse nothing."""
+    """An unknown state in the data would refuse nothing."""
     states = [state for rule in rules_of("aws").types.values() for state in rule.refuses]
     assert {state.kind for state in states} == {"apart", "alone", "together", "stays", "without", "kept"}
     assert all(state.paths and state.error for state in states)

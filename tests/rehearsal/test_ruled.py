@@ -65,7 +65,7 @@ def test_secrets_stay_secret(ruled: Ruled) -> None:
 
 
 def test_a_name_that_is_taken_is_refused_until_it_is_free(ruled: Ruled) -> None:
-    """Remains of a crash under its name make the next creation fail; generated names do not meet."""
+    """Remains of a crash under its name make the next creation fail; generated names do not collide."""
     made = created(ruled, name="mine")
     with pytest.raises(RuntimeError, match="rehearsed: there is a made-up:a/role:Role named mine already"):
         created(ruled, urn=f"{URN}2", name="mine")
@@ -74,7 +74,7 @@ def test_a_name_that_is_taken_is_refused_until_it_is_free(ruled: Ruled) -> None:
     assert created(ruled, urn=f"{URN}2", name="mine").id == "mine"
 
 
-def test_what_replaces_and_has_a_name_is_deleted_first(ruled: Ruled) -> None:
+def test_named_resource_is_deleted_before_its_replacement(ruled: Ruled) -> None:
     named = difference(ruled, {"path": "/", "name": "mine"}, {"path": "/x", "name": "mine"})
     assert (list(named.replaces), named.deleteBeforeReplace) == (["path"], True)
     assert not difference(ruled, {"path": "/"}, {"path": "/x"}).deleteBeforeReplace
@@ -101,7 +101,7 @@ def test_a_function_answers_by_its_rule_or_says_where_to_write_one(ruled: Ruled)
         answered(ruled.Invoke(pb.InvokeRequest(tok="made-up:a/getX:getX"), Context()))  # type: ignore[arg-type]
 
 
-def test_what_somebody_else_made_can_be_looked_up(ruled: Ruled) -> None:
+def test_foreign_resource_can_be_looked_up(ruled: Ruled) -> None:
     found = answered(ruled.Read(pb.ReadRequest(urn=URN, id="theirs"), Context()))  # type: ignore[arg-type]
     assert (found.id, decode(found.properties)["version"]) == ("theirs", 1)
 

@@ -1,4 +1,4 @@
-"""Rules are data: what they say is found, and what they name is there."""
+"""Rules are data: they are found by type, and their names exist."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_a_unique_name_is_the_programs_or_made_up() -> None:
         ("renews", {"boot": "a"}, {"boot": "a", "renews": True}, False),
     ],
 )
-def test_what_replaces(path: str, old: Mapping[str, Any], new: Mapping[str, Any], replaced: bool) -> None:
+def test_fields_that_replace(path: str, old: Mapping[str, Any], new: Mapping[str, Any], replaced: bool) -> None:
     rule = ResourceRule(
         replaces=frozenset({"zone", "cpu", "disks.sealed"}),
         replaces_when={"boot": {"renews": True}, "capacity": {"tier": "fixed"}},
@@ -98,7 +98,7 @@ def test_durations_carry_their_source(tmp_path: Path, monkeypatch: pytest.Monkey
     assert rules.types["a:b:D"].seconds is None
 
 
-def test_who_tries_again_does_so_as_documented() -> None:
+def test_provider_retries_as_documented() -> None:
     assert rules_of("aws").attempts > rules_of("nowhere").attempts == 1
     for package in (*PACKAGES, *without_sdk()):
         rules = rules_of(package)

@@ -1,4 +1,4 @@
-"""A scenario is read strictly, and what is wrong in it is shown where it is."""
+"""A scenario is read strictly, and errors have their place."""
 
 from __future__ import annotations
 
@@ -96,11 +96,11 @@ durations: {"a:b:C": 86401, "a:b:D": .inf, "a:b:E": -1}
         ("x" * 70000, "is larger than 64 KiB"),
     ],
 )
-def test_what_is_no_scenario(tmp_path: Path, text: str, said: str) -> None:
+def test_refuses_malformed_scenarios(tmp_path: Path, text: str, said: str) -> None:
     assert said in refused(tmp_path, text)
 
 
-def test_what_is_sound_is_read_all_the_same(tmp_path: Path) -> None:
+def test_valid_parts_are_read(tmp_path: Path) -> None:
     """Problems of the stack are reported together with problems of the scenario."""
     found = loaded(tmp_path, "changes: [{path: a}, {path: b, value: 1}]\nfailures: [{fail: fire, at: 1}]\n")
     assert [change.path for change in found.changes] == ["b"]
@@ -114,14 +114,14 @@ def test_a_file_that_is_not_there(tmp_path: Path) -> None:
 
 @given(st.text() | st.binary().map(lambda raw: raw.decode("latin-1")))
 @settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_whatever_a_scenario_holds_it_is_read_or_refused(tmp_path: Path, text: str) -> None:
+def test_any_scenario_is_read_or_refused(tmp_path: Path, text: str) -> None:
     for written in (text, f"changes: [{text}]", f"failures:\n  - {text}", f"latency: {text}"):
         (tmp_path / "scenario.yaml").write_bytes(written.encode("utf-8", "surrogatepass"))
         with contextlib.suppress(DeclarationError):
             load_scenario(tmp_path / "scenario.yaml")
 
 
-def test_which_creation_is_meant() -> None:
+def test_failure_hits_the_numbered_creation() -> None:
     urn = "urn:pulumi:s::p::a:b:Parent$aws:ec2/vpc:Vpc::net"
     assert InjectedFailure("quota", at=2).numbered(["another", urn]).hits(urn)
     assert not InjectedFailure("quota", at=1).numbered(["another", urn]).hits(urn)

@@ -45,7 +45,7 @@ def test_without_a_change_the_configuration_is_that_of_the_file(stack: Stack) ->
 
 
 def test_a_change_is_made_in_what_the_file_and_its_base_say_together(stack: Stack) -> None:
-    """Entries are found by name or number; new ones are added, and null removes one."""
+    """Entries are found by name or number; new ones are added, and null removes an entry."""
     assert after(stack, "pools.gpu.count", 6)["pools"] == [{"name": "gpu", "machine": "sim-h100", "count": 6}]
     assert after(stack, "pools[0].count", 6) == after(stack, "pools.gpu.count", 6)
     assert after(stack, "owner", "me")["owner"] == "me"

@@ -63,7 +63,7 @@ def test_steps_are_told_once_with_their_reasons() -> None:
 
 
 def test_components_and_what_is_looked_up_are_no_creations() -> None:
-    """The k-th creation is the one that has this number in the list."""
+    """The k-th creation has this number in the list."""
     events = [event("create", f"{A}-component"), event("read", C), event("create", B), event("create", D)]
     ran = Ran(0, events, "")
     assert creations(ran) == (B, D)
@@ -90,7 +90,7 @@ def test_a_failure_names_what_it_met() -> None:
     ]
 
 
-def test_what_went_is_told_by_kind_and_what_needed_most_comes_first() -> None:
+def test_deletions_are_counted_by_kind() -> None:
     state = [resource(A), resource(f"{A}2", A), resource(B, A), resource(C, B), resource(D)]
     assert kinds(state, [state[0], state[4], state[1], state[3]]) == "1 C, 2 A, 1 D"
 
@@ -104,14 +104,14 @@ def test_what_went_is_told_by_kind_and_what_needed_most_comes_first() -> None:
         ([], "the engine"),
     ],
 )
-def test_who_refused_is_told_by_what_the_error_is_about(urns: list[str | None], who: str) -> None:
+def test_refusing_party_is_read_from_the_error(urns: list[str | None], who: str) -> None:
     errors = [
         {"diagnosticEvent": {"severity": "error", "message": "no", **({"urn": urn} if urn else {})}} for urn in urns
     ]
     assert Ran(1, errors, "").refused_by == who
 
 
-def test_what_a_reader_could_overlook_is_told_before_the_verdict() -> None:
+def test_notes_precede_the_verdict() -> None:
     path, rules = CriticalPath((), 0, ()), ("image.locked", "image.prepared")
     found = Rehearsal("dev", {}, (), path, (), types_never_met=("x:y:Z",), rules_passed_over=rules)
     assert rehearsal_text(found).splitlines()[-3:] == [

@@ -1,4 +1,4 @@
-"""The Python faces of our resources against their tables, and the tables against the plugin."""
+"""The Python classes of the toolkit's resources against their tables, and the tables against the plugin."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ each_table = pytest.mark.parametrize("table", TABLES, ids=lambda table: table.to
 
 
 def test_each_table_has_a_face_and_a_handler() -> None:
-    """A resource that is forgotten in one of them could not be declared, or would not be made."""
+    """A resource missing in one of them could not be declared or created."""
     handlers = {handler.token: handler.table for handler in PACKAGE.handlers}
     assert handlers == {table.token: table for table in TABLES}
     assert {token: face.table for token, face in FACES.items()} == handlers

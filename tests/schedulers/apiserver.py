@@ -1,4 +1,4 @@
-"""A real kube-apiserver with its etcd and nothing else, on the loopback: it judges objects, and nothing runs."""
+"""A real kube-apiserver with its etcd on the loopback: it validates objects, and nothing runs."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class ApiServer:
         return subprocess.run(argv, input=text, capture_output=True, text=True, check=False, env=environment)
 
     def objects(self) -> dict[str, str]:
-        """All that there are but Helm's own records of releases, each with its version at the server."""
+        """Return all objects except Helm's records of releases, each with its version on the server."""
         kinds = self.run("kubectl", "api-resources", "--verbs=list", "--output=name").split()
         kept = [kind for kind in kinds if not kind.startswith(("componentstatuses", "events", "leases"))]
         listed = json.loads(self.run("kubectl", "get", ",".join(kept), "--all-namespaces", "--output=json"))["items"]

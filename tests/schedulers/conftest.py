@@ -22,7 +22,7 @@ NAMES = sorted(
     if (sound := load_stack(name := file.stem.removeprefix("Pulumi."), STACKS).sound).cloud in stamped()
     and sound.scheduler.kind == "slurm"
 )
-"""Stacks of Slurm whose clouds can be stamped: members of others are not known yet."""
+"""Slurm stacks whose clouds can be stamped: members of other clouds are not known yet."""
 
 SLURMCTLD_S = 120
 
@@ -48,7 +48,7 @@ def stack(request: pytest.FixtureRequest) -> Case:
 
 @pytest.fixture(scope="session")
 def case_of() -> Callable[..., Case]:
-    """Plan and roster of a declaration that has only the given fields beside the required ones."""
+    """Return plan and roster of a declaration with the given fields and the required ones."""
 
     def make(**fields: Any) -> Case:
         fields = {"pools": [{"name": "gpu", "machine": "sim-h100", "count": 4}], **fields}
@@ -62,7 +62,7 @@ def case_of() -> Callable[..., Case]:
 def slurmctld(
     tmp_path_factory: pytest.TempPathFactory, case_of: Callable[..., Case]
 ) -> Callable[[Mapping[str, str], str], str]:
-    """Return the output of commands beside a real slurmctld with these files."""
+    """Return the output of commands with a real slurmctld and these files."""
     image = ensure_node_image(case_of()[0].release, configuration.install_digest(), print)
 
     def say(files: Mapping[str, str], commands: str) -> str:

@@ -53,7 +53,7 @@ def _validators() -> dict[tuple[str, str], Any]:
 
 
 def _strict(schema: Any) -> Any:
-    """A structural schema says all that an object may have, unless it says that it does not."""
+    """Make a structural schema strict: it lists all fields of an object unless it allows unknown ones."""
     if isinstance(schema, list):
         return [_strict(each) for each in schema]
     if not isinstance(schema, dict):

@@ -1,4 +1,4 @@
-"""Values of add-ons: golden for review, and against the charts themselves where these can be had."""
+"""Values of add-ons: golden for review, and checked against the charts if available."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ CHARTS = "STAMPWORKS_CHARTS"
 HERE = (ROOT / ".venv" / "kubernetes" / "share" / "charts", ROOT / ".venv" / "published" / "charts")
 """Charts built for this machine, and charts in Go modules."""
 ELSEWHERE = ("gpu-operator", "network-operator")
-"""Whose charts no registry of packages has at the release's versions."""
+"""Charts that no package registry has at the release's versions."""
 NAMELESS = {"operator.tag", "operator.nodeSelector", "image.tag", "worker.config.sources"}
 """Values that charts read although their own values do not have them: the rendered text shows that they work."""
 DECLARED: dict[str, tuple[str, str, str, dict[str, Any]]] = {
@@ -52,7 +52,7 @@ CASES = [(example, each.name) for example in DECLARED for each in charted(exampl
 
 
 @pytest.mark.parametrize("example", DECLARED)
-def test_what_they_are_told_is_what_was_reviewed(example: str, golden: Callable[[Path, str], None]) -> None:
+def test_chart_values_match_golden_files(example: str, golden: Callable[[Path, str], None]) -> None:
     """pytest --regenerate writes it again."""
     plan = planned(example)
     told = {each.name: addons.values(plan, each) for each in plan.scheduler.addons if each.chart}
@@ -62,13 +62,13 @@ def test_what_they_are_told_is_what_was_reviewed(example: str, golden: Callable[
 
 
 def test_nodes_say_into_which_parts_their_accelerators_are_divided() -> None:
-    """The operator goes by a label of each, and leaves those alone that have none."""
+    """The operator uses a label of each node, and leaves nodes without it alone."""
     plans = [planned(example) for example in ("aws", "azure")]
     labels = [kubernetes.pool_labels(plan, pool) for plan in plans for pool in (*plan.pools, plan.controller)]
     assert [each.get("nvidia.com/mig.config") for each in labels] == ["all-1g.10gb", None, None, None]
 
 
-def test_what_looks_after_others_keeps_away_from_pools_where_it_can() -> None:
+def test_controllers_avoid_pools() -> None:
     """Clouds that create nodes for controllers place them there. Parts that every node needs run on every node."""
     for example, there in (("aws", {"stampworks/pool": "head"}), ("azure", None)):
         plan = planned(example)
@@ -81,8 +81,7 @@ def test_what_looks_after_others_keeps_away_from_pools_where_it_can() -> None:
 
 
 def test_kueue_waits_for_no_kind_that_nobody_can_install() -> None:
-    """On a cloud with its own Kubernetes only its add-ons exist; elsewhere Kueue has the same settings without that
-    list."""
+    """A cloud with its own Kubernetes has only its add-ons; elsewhere Kueue has the same settings without that list."""
     always = ["batch/job", "jobset.x-k8s.io/jobset"]
     for declared, more in (({}, []), ({"mpi_operator": True}, ["kubeflow.org/mpijob"])):
         told = addons.queueing(planned("local", **declared))
@@ -115,7 +114,7 @@ def test_teams_may_have_the_jobs_that_add_ons_bring() -> None:
 @pytest.mark.parametrize(("example", "name"), CASES)
 @pytest.mark.prepared
 def test_no_chart_is_told_what_it_does_not_know(example: str, name: str) -> None:
-    """Helm says nothing of a value that no template reads."""
+    """Helm does not report a value that no template reads."""
     plan, one = planned(example), of(planned(example), name)
     known = yaml.safe_load((chart(one) / "values.yaml").read_text())
     assert set(unknown(addons.values(plan, one), known)) <= NAMELESS
@@ -168,8 +167,8 @@ def test_the_gpu_operator_does_what_is_switched_on(
 
 @pytest.mark.parametrize("example", DECLARED)
 def test_a_pod_has_no_accelerators_but_those_that_it_asks_for(example: str) -> None:
-    """A variable of the pod or its image is not trusted; requested accelerators are named in another way. If the
-    cluster does not install that, other plugins are left alone."""
+    """Variables of the pod or its image are not trusted; requested accelerators are passed differently. If the cluster
+    does not install that, other plugins are left alone."""
     plan = planned(example)
     told = addons.values(plan, of(plan, "gpu-operator"))
     believed = {each["name"]: each["value"] for each in told["toolkit"]["env"]}

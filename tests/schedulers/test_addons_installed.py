@@ -19,7 +19,7 @@ pytestmark = pytest.mark.long
 
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[ApiServer]:
-    """Yield a server for each chart: webhooks of one that does not run would refuse objects of another."""
+    """Yield a server for each chart: webhooks of a missing controller would refuse objects of another chart."""
     with api_server(tmp_path) as found:
         yield found
 
@@ -28,7 +28,7 @@ def server(tmp_path: Path) -> Iterator[ApiServer]:
 def test_a_second_time_changes_nothing(server: ApiServer, name: str, example: str) -> None:
     plan, one = planned(example), of(planned(example), name)
     chart(one)
-    for needed in one.needs:  # whose kinds it has objects of
+    for needed in one.needs:  # with objects of their kinds
         install(server, plan, of(plan, needed))
     before = server.objects()
     install(server, plan, one)

@@ -1,7 +1,5 @@
-"""Add-ons as releases of Pulumi's own plugin: made, found as they were made, changed, taken away.
-
-From a real repository of charts at a real control plane. Their pods only seem to run: kwok stands for the one node.
-"""
+"""Add-ons as releases of Pulumi's own plugin: created, found unchanged, updated and deleted, from a real chart
+repository on a real control plane. kwok simulates a node and its pods."""
 
 from __future__ import annotations
 
@@ -46,7 +44,7 @@ STAGES = BIN.parent / "share" / "kwok"
 UNASKED = "--disable-admission-plugins=MutatingAdmissionWebhook,ValidatingAdmissionWebhook"
 """Option that disables webhooks: no controller runs here, so they would refuse objects."""
 LIVES = ("node/fast", "node/heartbeat-with-lease", "pod/fast")
-"""Stages of kwok's nodes and pods, among those that it publishes."""
+"""kwok's published stages for nodes and pods."""
 
 
 def released(example: str) -> dict[str, AddOn]:
@@ -133,7 +131,7 @@ def project(tmp_path: Path, repository: str, control_plane: ApiServer) -> Releas
 
 
 def made(project: Releases, example: str, wanted: dict[str, AddOn]) -> None:
-    """Releases as they are wanted, which a refresh finds unchanged."""
+    """Declared releases, which a refresh finds unchanged."""
     project.configure(example=example, charts=" ".join(wanted))
     project.passes("up", "--yes", "--skip-preview")
     assert project.there() == {each: (f"{one.chart}-{one.version}", "deployed") for each, one in wanted.items()}

@@ -1,4 +1,4 @@
-"""Users who may bypass the refusals for teams, judged by a real kube-apiserver that goes by roles."""
+"""Users who may bypass the refusals for teams, judged by a real kube-apiserver with RBAC."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ BOUND_S = 30
 
 
 def owned(server: ApiServer, user: str) -> str:
-    """Return the message to a user who makes a job that belongs to another; empty where that is taken."""
+    """Return the message to a user who creates a job of another user; empty if it is accepted."""
     pod = {"restartPolicy": "Never", "containers": [{"name": "c", "image": "registry.example.com/c"}]}
     owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "holder", "uid": "0"}
     job: dict[str, Any] = {
@@ -60,7 +60,7 @@ def owned(server: ApiServer, user: str) -> str:
 
 
 def test_administrators_may_do_what_teams_may_not(server: ApiServer) -> None:
-    """Administrators may change admission policies, however the server knows them: on EKS they are in no group."""
+    """Administrators may change admission policies, however the server identifies them: on EKS they are in no group."""
     assert owned(server, CREATOR) == ""
     assert REFUSED in owned(server, "alice")
     assert "cannot create resource" in owned(server, "bob"), "of another team"

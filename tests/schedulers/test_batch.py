@@ -79,8 +79,8 @@ def content(batch: BatchJob, name: str) -> str:
     return path.read_text() if path.exists() else ""
 
 
-def test_what_slurm_is_told(batch: BatchJob) -> None:
-    """The job has one task per whole node, and restarts after a failure; the log is appended."""
+def test_options_of_sbatch(batch: BatchJob) -> None:
+    """The job has one task for each whole node, and restarts after a failure; the log is appended."""
     lines = script(batch).splitlines()
     assert lines[0] == "#!/bin/sh"
     told = [line.removeprefix("#SBATCH ") for line in lines if line.startswith("#SBATCH ")]
@@ -125,14 +125,14 @@ def test_a_run_that_is_through_when_its_time_is_up(batch: BatchJob) -> None:
 
 
 def test_a_cancelled_run_is_not_put_back(batch: BatchJob) -> None:
-    """Slurm tells the programs itself; the script waits for what they have to say."""
+    """Slurm signals the programs itself; the script waits for their last output."""
     process = begun(batch, LASTS="5", CODE="75")
     process.send_signal(signal.SIGTERM)
     assert process.wait(20) == 75
     assert content(batch, "scontrol.said") == ""
 
 
-def test_what_lies_in_the_folder(batch: BatchJob) -> None:
+def test_files_of_a_batch_job(batch: BatchJob) -> None:
     """The programs of an elastic run are wrapped on each node; others run as they are."""
     assert list(files(batch)) == ["batch.sh"]
     assert "node.sh" not in script(batch)
@@ -173,7 +173,7 @@ def test_an_end_of_an_earlier_attempt_is_not_this_ones(batch: BatchJob, code: in
 
 @pytest.mark.parametrize("lasts", ["1", "200"])
 def test_the_script_of_an_earlier_attempt_has_nothing_to_say(batch: BatchJob, lasts: str) -> None:
-    """Neither how the run has ended, nor that it goes back into the queue: it runs again meanwhile."""
+    """It neither reports the end of the run nor requeues it: the run is active again."""
     process = begun(batch, CODE="75", LASTS=lasts, RESTARTS="1")
     process.send_signal(signal.SIGUSR1)
     assert process.wait(20) == 75
@@ -196,8 +196,8 @@ def test_a_controller_that_is_silent_when_time_is_up(batch: BatchJob) -> None:
 
 
 @pytest.mark.parametrize("code", [0, 1, 75])
-def test_what_nodes_do_at_the_end(batch: BatchJob, code: int) -> None:
-    """The first one writes how the run ended; the others have nothing to say."""
+def test_first_node_writes_the_end(batch: BatchJob, code: int) -> None:
+    """Other nodes write nothing."""
     assert node(batch, code, "1").wait(20) == code
     assert not (Path(batch.folder) / "ended-7-0").exists()
     assert node(batch, code, "0").wait(20) == code
@@ -222,7 +222,7 @@ def test_a_first_node_that_is_lost(batch: BatchJob) -> None:
 
 
 def test_a_node_that_waits_for_nobody_any_more(batch: BatchJob) -> None:
-    """The job ends meanwhile: it goes at once."""
+    """After the end of the job, the node ends at once."""
     process = node(batch, 69, "1")
     time.sleep(1)
     process.send_signal(signal.SIGTERM)
@@ -240,7 +240,7 @@ def quick(monkeypatch: pytest.MonkeyPatch, polls: int) -> None:
 def test_a_node_of_an_earlier_attempt_puts_nothing_back(
     batch: BatchJob, monkeypatch: pytest.MonkeyPatch, nodes: str
 ) -> None:
-    """The job has been started again, with or without the node that this one waited for."""
+    """The job was restarted, with or without the missing node."""
     quick(monkeypatch, 2)
     (Path(batch.folder).parent / "nodes").write_text(f"{nodes}\n")
     assert node(batch, 69, "1", RESTARTS="1").wait(20) == 69
@@ -269,7 +269,7 @@ def test_a_job_that_runs_no_more_is_not_put_back(batch: BatchJob, monkeypatch: p
 
 
 def test_a_run_that_goes_on_without_a_node_is_not_put_back(batch: BatchJob, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The node was cut off from the first one for a while, which continues with the others."""
+    """The node was cut off for a while from the first one, which continues with the others."""
     quick(monkeypatch, 2)
     (Path(batch.folder).parent / "nodes").write_text("gpu-001,gpu-002\n")
     events = Path(batch.folder) / "events.jsonl"

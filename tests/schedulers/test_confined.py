@@ -1,4 +1,4 @@
-"""Real Slurm takes what confines jobs, and gives a job its part of a node."""
+"""Real Slurm accepts the settings that confine jobs, and gives a job its part of a node."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_slurm_takes_what_confines_jobs(
 def test_a_job_gets_its_part_of_a_node(
     slurmctld: Callable[[Mapping[str, str], str], str], files: Mapping[str, str], asked: str, got: str
 ) -> None:
-    """An accelerator brings cores and they bring memory, so that others have room beside it; no core is divided."""
+    """An accelerator includes cores, and cores include memory, so that other jobs have room; no core is divided."""
     submit = f"cd /tmp; sbatch --nodes=1 {asked} --output=/dev/null --wrap=true"
     wait = "for _ in $(seq 50); do scontrol show job 1 | grep -q AllocTRES=cpu && break; sleep 0.2; done"
     said = slurmctld(files, f"{submit}\n{wait}\nscontrol show job 1")

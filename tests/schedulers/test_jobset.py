@@ -1,4 +1,4 @@
-"""A run on Kubernetes: what its JobSet says, and what its pods start, carried out by a shell."""
+"""A run on Kubernetes: its JobSet, and the script of its pods, run by a shell."""
 
 from __future__ import annotations
 
@@ -62,8 +62,8 @@ def test_only_training_goes_on_without_some_of_its_pods(pods: PodJob) -> None:
     assert [one["whenUnsatisfiable"] for one in pod["topologySpreadConstraints"]] == ["DoNotSchedule"]
 
 
-def test_who_goes_on_without_a_pod_does_not_have_it_given_up(pods: PodJob) -> None:
-    """Kueue would search another node, and without one stop all others. An MPIJob needs all of its pods."""
+def test_elastic_run_tolerates_a_failed_pod(pods: PodJob) -> None:
+    """Kueue would search another node, and without one stop the whole run. An MPIJob needs all of its pods."""
     for elastic, mpi, given_up in ((True, False, False), (False, False, True), (True, True, True)):
         one = replace(pods, elastic=elastic, told="/etc/told")
         kind: Kind = "mpijob" if mpi else "jobset"
@@ -75,8 +75,8 @@ def test_who_goes_on_without_a_pod_does_not_have_it_given_up(pods: PodJob) -> No
 
 
 def test_a_run_is_forgotten_some_time_after_its_end(pods: PodJob) -> None:
-    """Its pods are deleted, too, because a year would have thousands. JobSets of the Trainer stay: it would create them
-    again."""
+    """Its pods are deleted, too: a year would leave thousands. JobSets of Trainer stay, because Trainer would create
+    them again."""
     assert manifest(pods)["spec"]["ttlSecondsAfterFinished"] == KEPT_S >= 24 * 3600
     runtime = manifests("trainjob", replace(pods, told="/etc/told"), "{}")[1]
     assert "ttlSecondsAfterFinished" not in runtime["spec"]["template"]["spec"]
@@ -92,7 +92,7 @@ def started(pods: PodJob, **environment: str) -> subprocess.Popen[str]:
     )
 
 
-def test_what_it_says_and_how_it_ended_are_in_its_folder(pods: PodJob) -> None:
+def test_log_and_exit_code_are_in_the_folder(pods: PodJob) -> None:
     pod = started(pods)
     said, _ = pod.communicate(timeout=30)
     assert (pod.returncode, said) == (3, "0: it has\n")
@@ -118,7 +118,7 @@ def test_the_others_are_told_where_the_first_one_is(pods: PodJob) -> None:
     assert late.communicate(timeout=30)[0] == "2: 10.0.0.1\n", "the first one may be through before others begin"
 
 
-def test_who_is_asked_to_end_may_take_its_time(pods: PodJob) -> None:
+def test_program_receives_the_signal(pods: PodJob) -> None:
     """The program gets the signal, and its code is the pod's."""
     slow = "trap 'sleep 0.5; echo saved; exit 75' TERM; echo begun; while :; do sleep 0.1; done"
     pod = started(replace(pods, program=("sh", "-c", slow)))

@@ -58,7 +58,7 @@ def test_every_node_is_somebodys_own(shares: tuple[int, ...]) -> None:
         assert all(abs(nodes - pool.count * share / sum(shares)) < 1 for nodes, share in zip(own, shares, strict=True))
 
 
-def test_who_would_have_none_has_the_node_that_two_want_alike() -> None:
+def test_tie_for_a_node_goes_to_the_team_without() -> None:
     plan = planned(2, accounts=[{"name": "a", "share": 3}, {"name": "b", "share": 1}])
     assert [kubernetes.shares(plan)[name]["gpu"] for name in "ab"] == [1, 1]
 
@@ -89,7 +89,7 @@ def test_a_limit_is_what_may_be_borrowed_on_top() -> None:
     assert [(one["nominalQuota"], one["borrowingLimit"]) for one in found] == [("64", "8"), ("8", "0")]
 
 
-def test_what_limits_leave_over_is_everybodys() -> None:
+def test_accelerators_beyond_limits_are_shared() -> None:
     """Every accelerator is in a quota."""
     accounts = [{"name": "a", "share": 4, "accelerators_max": 24}, {"name": "b", "share": 1}]
     plan = planned(accounts=accounts)
@@ -105,7 +105,7 @@ def test_what_limits_leave_over_is_everybodys() -> None:
     assert "test" not in of_kind(planned(), "Cohort")
 
 
-def test_what_a_team_has_of_its_own_is_what_its_quotas_say() -> None:
+def test_quota_of_a_team_matches_its_nodes() -> None:
     """The number is that of its nodes, up to its limit: views need not count again."""
     accounts = [{"name": "a", "share": 4, "accelerators_max": 24}, {"name": "b", "share": 1}]
     plan = planned(accounts=accounts)
@@ -148,7 +148,7 @@ def test_only_a_pool_whose_nodes_have_a_place_goes_by_the_fabric() -> None:
 
 
 def test_every_flavor_of_a_queue_has_a_topology_or_none_has() -> None:
-    """If one flavor of a queue has a topology, Kueue gives a job without a request only flavors without one:
+    """If a flavor of a queue has a topology, Kueue gives a job without a topology request only flavors without one:
     accelerators beside a pool without a fabric would be out of reach."""
     plan = on("aws", "p5.48xlarge", "us-east-1", {"name": "small", "machine": "m7i.2xlarge", "count": 2})
     [queue] = of_kind(plan, "ClusterQueue").values()
@@ -159,7 +159,7 @@ def test_every_flavor_of_a_queue_has_a_topology_or_none_has() -> None:
 
 
 def test_levels_are_the_cloud_s_own_labels_where_its_kubernetes_has_some() -> None:
-    """EKS labels nodes with the layers of AWS's network; those of a pool without a fabric go anywhere."""
+    """EKS labels nodes with the layers of AWS's network; pods of a pool without a fabric run anywhere."""
     plan = on("aws", "p5.48xlarge", "us-east-1", {"name": "small", "machine": "m7i.2xlarge", "count": 2})
     layers = [f"topology.k8s.aws/network-node-layer-{layer}" for layer in (1, 2, 3)]
     assert levels_of(plan, "gpu") == [*layers, "kubernetes.io/hostname"]

@@ -71,7 +71,7 @@ def by_kind(objects: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
 
 
 def container(value: Any) -> dict[str, Any]:
-    """The one that takes accelerators, wherever it is."""
+    """Return the container with accelerators."""
     found = [each for each in containers(value) if "nvidia.com/gpu" in each["resources"]["limits"]]
     assert len(found) == 1
     return found[0]
@@ -88,7 +88,7 @@ def containers(value: Any) -> Iterator[dict[str, Any]]:
 
 
 @pytest.mark.parametrize(("file", "kinds"), [("local-k8s.json", 6), ("jobset.json", 1)])
-def test_what_was_reviewed_is_what_they_take(file: str, kinds: int) -> None:
+def test_golden_objects_match_the_schemas(file: str, kinds: int) -> None:
     """The queues of a cluster and the JobSet of a run."""
     found = list(objects_in(json.loads((GOLDEN / file).read_text())))
     assert len({each["kind"] for each in found}) == kinds
@@ -114,7 +114,7 @@ def test_a_run_asks_for_what_its_fabric_needs(plan: str, kind: Kind) -> None:
 
 @pytest.mark.parametrize("plan", PLANS)
 def test_kueue_counts_what_a_run_asks_for_or_is_told_to_leave_it(plan: str) -> None:
-    """A run that does neither never starts."""
+    """Otherwise the run never starts."""
     made = PLANS[plan]()
     queues = [each for each in kubernetes.objects(made) if each["kind"] == "ClusterQueue"]
     left = tuple(addons.queueing(made)["resources"]["excludeResourcePrefixes"])
@@ -140,7 +140,7 @@ def test_all_kinds_start_the_same_pods() -> None:
 
 
 def test_a_trainjob_is_its_jobset_by_another_name() -> None:
-    """Trainer makes a JobSet with all that ours has; it finds its names there."""
+    """Trainer creates a JobSet with all fields of the toolkit's; it finds its names there."""
     jobset, trainjob = by_kind(rendered("local", "jobset"))["JobSet"], by_kind(rendered("local", "trainjob"))
     runtime, job = trainjob["TrainingRuntime"], trainjob["TrainJob"]
     assert job["metadata"] == jobset["metadata"]
@@ -157,8 +157,8 @@ def test_a_trainjob_is_its_jobset_by_another_name() -> None:
 
 
 def test_mpirun_is_told_what_no_worker_knows() -> None:
-    """mpirun starts one program on each worker over ssh, with the job's own key; the options come from mpirun, and the
-    rest from the sshd of the pod."""
+    """mpirun starts a program on each worker over ssh, with the job's own key; its options come from mpirun, and the
+    rest from the pod's sshd."""
     told, job = rendered("efa", "mpijob")
     spec = job["spec"]
     replicas = spec["mpiReplicaSpecs"]
@@ -185,7 +185,7 @@ def test_mpirun_is_told_what_no_worker_knows() -> None:
 
 
 def test_the_launcher_takes_a_core_and_no_device() -> None:
-    """Nor is it in the workers' way: those are kept apart from each other alone."""
+    """It may share a node with a worker: only workers are kept apart."""
     spec = by_kind(rendered("efa", "mpijob"))["MPIJob"]["spec"]["mpiReplicaSpecs"]
     launcher, worker = spec["Launcher"]["template"]["spec"], spec["Worker"]["template"]["spec"]
     [container] = launcher["containers"]
@@ -211,7 +211,7 @@ def test_a_rank_of_mpi_is_one_of_ours(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["worker.sh", "launcher.sh"])
-def test_nobody_else_reads_the_keys_and_all_else_is_as_in_any_pod(tmp_path: Path, name: str) -> None:
+def test_keys_are_private_and_umask_is_unchanged(tmp_path: Path, name: str) -> None:
     """Otherwise children of sshd and mpirun would write files that the team cannot read."""
     done = started(tmp_path, name, 'umask >"$0.umask"', ["gpu-001"])
     assert done.returncode == 0, done.stderr
@@ -222,7 +222,7 @@ def test_nobody_else_reads_the_keys_and_all_else_is_as_in_any_pod(tmp_path: Path
 
 
 def test_a_launcher_waits_for_the_names_of_its_workers_and_not_forever(tmp_path: Path) -> None:
-    """A worker that cannot start has none: the launcher says which, and the job has failed."""
+    """A worker that cannot start has no name: the launcher names it, and the job fails."""
     done = started(tmp_path, "launcher.sh", "echo began", ["gpu-001", "gpu-009", "gpu-002"])
     assert (done.returncode, done.stdout, done.stderr) == (1, "", "gpu-009 is not known\n")
     assert (tmp_path / "asked").read_text().split() == ["gpu-001", *["gpu-009"] * 300]
@@ -282,7 +282,7 @@ def test_the_first_run_makes_room_for_those_of_others(tmp_path: Path) -> None:
 
 
 def test_the_judge_refuses_what_nobody_knows() -> None:
-    """A field that is misspelt, a number that is a word, a value that is none of those there are: wherever it is."""
+    """A misspelt field, a word for a number, or an unlisted value is refused anywhere."""
     [_, job] = rendered("local", "jobset")
     assert wrong(job) == []
     for change, words in (
@@ -297,7 +297,7 @@ def test_the_judge_refuses_what_nobody_knows() -> None:
         assert words in problem
 
 
-def test_what_cannot_be_written_down_says_why() -> None:
+def test_unprintable_manifest_has_a_reason() -> None:
     """Slurm has no manifest; an MPIJob needs an image that has the programs and the user."""
     slurm = planning.plan(load_stack("local", STACKS))
     for plan, kind, image, user, words in (

@@ -37,7 +37,7 @@ def test_accounting_files_come_with_accounting_only(case_of: Callable[..., Case]
 
 
 def test_nodes_carry_the_addresses_of_the_roster(case_of: Callable[..., Case]) -> None:
-    """The plan says which nodes there should be, the roster where they are."""
+    """The plan lists nodes, and the roster their addresses."""
     plan, roster = case_of()
     moved = tuple(dataclasses.replace(member, address=f"192.0.2.{n}") for n, member in enumerate(roster.members))
     text = slurm.files(plan, dataclasses.replace(roster, members=moved))["slurm.conf"]
@@ -62,7 +62,7 @@ def test_nodes_without_rails_stand_on_a_switch_too(case_of: Callable[..., Case])
 
 
 def test_a_tree_of_what_the_cloud_says_of_its_nodes(case_of: Callable[..., Case]) -> None:
-    """The roster has the places of nodes on a cloud's fabric; a node without one still gets jobs."""
+    """The roster has the places of nodes on a cloud's fabric; a node without a place still gets jobs."""
     plan, roster = case_of(pools=[{"name": "gpu", "machine": "sim-h100", "count": 3}], scheduler={"topology": "tree"})
     plan = dataclasses.replace(plan, fabric=dataclasses.replace(plan.fabric, leaf_nodes=None, leaves=()))
     ways = {"gpu-001": ("nn-a", "nn-b"), "gpu-003": ("nn-a", "nn-c")}
@@ -94,7 +94,7 @@ REAL: dict[str, Any] = {"cloud": "aws", "region": "us-east-1", "pools": [{"name"
 
 
 def test_jobs_are_confined_to_what_they_got(case_of: Callable[..., Case]) -> None:
-    """This applies to real machines: simulated nodes have no control groups of their own."""
+    """This applies to real machines: simulated nodes have no control groups."""
     real, local = slurm.files(*case_of(**REAL)), slurm.files(*case_of())
     assert re.findall("^(Constrain.*)=yes$", real["cgroup.conf"], re.MULTILINE) == [
         "ConstrainDevices",
@@ -107,7 +107,7 @@ def test_jobs_are_confined_to_what_they_got(case_of: Callable[..., Case]) -> Non
     assert not re.search("TaskPlugin|CR_Core_Memory|DefMemPerCPU|DefCpuPerGPU", local["slurm.conf"])
 
 
-def test_what_computes_is_not_held_up(case_of: Callable[..., Case]) -> None:
+def test_timeouts_spare_running_jobs(case_of: Callable[..., Case]) -> None:
     """A machine that is silent for a while is not given up either: all its jobs would restart."""
     real, local = (slurm.files(*case_of(**declared))["slurm.conf"] for declared in (REAL, {}))
     assert re.findall("^(?:SlurmdTimeout|HealthCheckInterval)=.*", real, re.MULTILINE) == [
@@ -127,7 +127,7 @@ def test_every_program_of_a_job_hears_that_it_has_to_go(case_of: Callable[..., C
 
 @pytest.mark.parametrize("unknown", ["cores", "memory_mib"])
 def test_nothing_is_divided_that_nobody_knows(case_of: Callable[..., Case], unknown: str) -> None:
-    """Slurm would take a node for one with one core or 1 MiB, and hold jobs to that."""
+    """Slurm would assume a node with a core or 1 MiB, and limit jobs to that."""
     plan, roster = case_of(**REAL)
     machine = dataclasses.replace(plan.pools[0].machine, **dict[str, Any]({unknown: None}))
     groups = tuple(dataclasses.replace(one, machine=machine) if one.role == "worker" else one for one in plan.groups)
@@ -139,7 +139,8 @@ def test_nothing_is_divided_that_nobody_knows(case_of: Callable[..., Case], unkn
 
 
 def test_a_share_fits_every_node_of_a_queue(case_of: Callable[..., Case]) -> None:
-    """A job may get any of them: eight accelerators and 96 cores of two threads, or one and 16."""
+    """A job may get any node of the queue: one with eight accelerators and 96 cores of two threads, or one with an
+    accelerator and 16 cores."""
     pools = [*REAL["pools"], {"name": "dev", "machine": "g6-8xlarge", "count": 1}]
     conf = slurm.files(*case_of(**{**REAL, "pools": pools}))["slurm.conf"]
     assert re.findall("DefMemPerCPU=.*DefCpuPerGPU=\\S+", conf) == ["DefMemPerCPU=3686 DefCpuPerGPU=24"]
@@ -167,7 +168,7 @@ def test_preemption(case_of: Callable[..., Case], preemption: str, lines: list[s
 
 
 def test_queues_have_tiers_by_the_weight_of_their_priority(case_of: Callable[..., Case]) -> None:
-    """A heavier priority has a higher tier, for any numbers; a queue without one has the lowest."""
+    """A heavier priority has a higher tier, for any numbers; a queue without a priority has the lowest."""
     plan, roster = case_of(scheduler={"preemption": "requeue"})
     priorities = (Priority("low", 7, ()), Priority("high", 70000, ("low",)))
     queues = tuple(Queue(name, ("gpu",), name == "low", 0, name) for name in ("low", "high", ""))
@@ -187,7 +188,7 @@ def test_only_queues_that_some_priority_preempts_can_lose_jobs(case_of: Callable
 
 
 def test_a_growing_pool_changes_only_its_own_lines(case_of: Callable[..., Case]) -> None:
-    """An additional node is one more line: running nodes are not touched."""
+    """An additional node is an additional line: running nodes are not touched."""
     four, five = (
         slurm.files(*case_of(pools=[{"name": "gpu", "machine": "sim-h100", "count": count}])) for count in (4, 5)
     )
@@ -225,7 +226,7 @@ def test_a_cluster_of_real_nodes_switches_nothing_off(case_of: Callable[..., Cas
 
 
 def elastic(case: Case, count_min: int) -> Case:
-    """Return a case in which a cloud starts all but one of the nodes."""
+    """Return a case in which a cloud starts all nodes but one."""
     plan, roster = case
     groups = tuple(dataclasses.replace(one, count_min=min(count_min, one.count)) for one in plan.groups[1:])
     return dataclasses.replace(plan, groups=(plan.groups[0], *groups)), roster
@@ -246,7 +247,7 @@ def test_elastic_nodes_come_with_the_work(case_of: Callable[..., Case]) -> None:
     assert slurm.files(plan, dataclasses.replace(roster, members=stopped)) == files
 
 
-def test_who_has_no_work_ends_when_it_is_declared(case_of: Callable[..., Case]) -> None:
+def test_suspend_time_is_declared(case_of: Callable[..., Case]) -> None:
     """A queue of nodes that always run has no such time: none of them would be switched off by it."""
     pools = [{"name": "gpu", "machine": "sim-h100", "count": 2}, {"name": "cpu", "machine": "sim-cpu", "count": 1}]
     queues = [{"name": "train", "pools": ["gpu"], "default": True}, {"name": "small", "pools": ["cpu"]}]

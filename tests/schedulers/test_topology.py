@@ -69,15 +69,15 @@ def round_trips(made: Topology) -> None:
 
 @relaxed
 @given(topologies())
-def test_what_is_written_can_be_read_back(made: Topology) -> None:
-    """Every form holds the whole model, or says in its description what it leaves out."""
+def test_every_form_round_trips(made: Topology) -> None:
+    """Every format contains the whole model, or documents its omissions."""
     round_trips(made)
 
 
 @pytest.mark.long
 @settings(deadline=None, max_examples=10_000)
 @given(topologies())
-def test_what_is_written_can_be_read_back_at_length(made: Topology) -> None:
+def test_every_form_round_trips_at_length(made: Topology) -> None:
     round_trips(made)
 
 
@@ -122,7 +122,7 @@ def test_names_of_a_plan_follow_its_leaves(stack: tuple[Plan, Roster]) -> None:
 
 
 def test_domains_get_names_that_everybody_takes() -> None:
-    """A cloud's own characters, a number in front, a name twice, a name with a meaning: each becomes one of its own."""
+    """Special characters, leading digits, duplicates and reserved names are replaced by unique valid names."""
     said = {
         "a": ("nn-0f9", "ocid1.block.oc1..anuwc/RACK 1"),
         "b": ("nn-0f9", "3e30"),
@@ -146,7 +146,7 @@ def test_one_name_in_two_places_becomes_two() -> None:
 
 
 def test_blocks_of_outer_levels_are_powers_of_two() -> None:
-    """Levels that Slurm could not join the same way are left out."""
+    """Levels that Slurm could not join in this way are left out."""
     assert slurm.block_sizes(three_tiers()) == (2, 4, 8)
     assert slurm.block_sizes(three_tiers(nodes=24, unit=6, core=12)) == (2,)  # three blocks a unit, six a core
     assert slurm.block_sizes(three_tiers(nodes=14)) == (2,)  # the last unit and core are not full
@@ -154,14 +154,15 @@ def test_blocks_of_outer_levels_are_powers_of_two() -> None:
 
 
 def test_ranks_meet_rails() -> None:
-    """Equal numbers of ranks and rails give one each. With fewer of either, neighbours share."""
+    """Equal numbers of ranks and rails give a rail for each rank. Otherwise neighbours share."""
     assert [ranks.rail_of(rank, 8, 8) for rank in range(8)] == list(range(8))
     assert [ranks.rail_of(rank, 8, 4) for rank in range(8)] == [0, 0, 1, 1, 2, 2, 3, 3]
     assert [ranks.rail_of(rank, 2, 8) for rank in range(2)] == [0, 4]
 
 
-def test_what_nccl_is_told() -> None:
-    """Rings stay on their rail, devices are in the order of rails and meant exactly; one NIC needs no word."""
+def test_variables_of_nccl() -> None:
+    """Rings stay on their rail, and devices are listed exactly, in the order of rails. A single NIC needs no
+    variable."""
     rails = [f"rail{index}" for index in range(8)]
     assert ranks.nccl(rails) == {"NCCL_CROSS_NIC": "0"}
     assert ranks.nccl(rails[:1]) == ranks.nccl([]) == {}
@@ -171,7 +172,7 @@ def test_what_nccl_is_told() -> None:
 
 
 def test_manifests_keep_to_what_their_schemas_say() -> None:
-    """The rules of the published schemas, as far as a manifest of ours could break them."""
+    """The rules of the published schemas that a manifest of the toolkit could violate."""
     made = three_tiers()
     levels = json.loads(kubernetes.kueue(made, POOLS, "test"))["items"]
     keys = [level["nodeLabel"] for level in levels[0]["spec"]["levels"]]
@@ -257,7 +258,7 @@ def test_places_that_are_none(levels: tuple[str, ...], places: dict[str, tuple[s
 
 
 def test_a_domain_stands_in_one_place() -> None:
-    """Two spines with one leaf would be two answers to one question."""
+    """A leaf below two spines would have two places."""
     with pytest.raises(TopologyError, match="domain 'l1' stands in two places"):
         Topology(("spine", "leaf"), (NodeDomains("a", ("s1", "l1")), NodeDomains("b", ("s2", "l1"))))
 
@@ -288,6 +289,6 @@ def test_any_text_is_a_topology_or_an_error(text: str) -> None:
     ],
 )
 def test_ranks_of_a_node_share_out_its_cores(count: int, cores: int, parts: list[str]) -> None:
-    """All of them; a rank on one core only would compute there, and nowhere else."""
+    """All cores are used: a rank bound to a core would run all its threads there."""
     lines = ranks.rankfile({"n": count}, {"n": cores}).splitlines()
     assert lines == [f"rank {rank}=n slot={part}" for rank, part in enumerate(parts)]

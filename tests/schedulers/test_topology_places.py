@@ -22,8 +22,8 @@ ANYTHING = st.recursive(
 )
 
 
-def test_what_a_roster_says() -> None:
-    """Layers from the top down; who is not said to be anywhere is nowhere."""
+def test_reads_places_of_a_roster() -> None:
+    """Layers are listed from the top down; nodes without a place stay unplaced."""
     ways = {"gpu-002": ["nn-a", "nn-b", "nn-d"], "gpu-001": ["nn-a", "nn-b", "nn-c"], "gpu-003": []}
     made = places.of_ways(ways)
     assert made.levels == ("layer-1", "layer-2", "layer-3")
@@ -41,7 +41,7 @@ def test_machines_of_another_depth_stand_elsewhere() -> None:
 
 
 def test_google() -> None:
-    """Blocks and what they are cut into; ids that begin with a digit get a name that may."""
+    """Blocks and their parts; ids that begin with a digit get valid names."""
     where = {"cluster": "c", "block": "3e30", "subblock": "91aa", "host": "ff"}
     rows: list[Any] = [
         {"name": "i-1", "resourceStatus": {"physicalHostTopology": where}},
@@ -56,7 +56,7 @@ def test_google() -> None:
 
 
 def test_oracle() -> None:
-    """Long ids become names; a node that says nothing is nowhere."""
+    """Long ids become names; a node without data stays unplaced."""
     said = {"customerHPCIslandId": "ocid1.hpcisland.oc1.iad." + "a" * 60, "customerNetworkBlock": "nb", "x": 1}
     said["customerLocalBlock"] = "lb"
     made = answers.of_oracle({"gpu-001": json.dumps(said), "gpu-002": "{}", "gpu-003": "null"})
@@ -66,7 +66,7 @@ def test_oracle() -> None:
 
 
 def test_rank_order_of_scattered_nodes() -> None:
-    """Nodes of one switch are adjacent, for any names."""
+    """Nodes of a switch are adjacent, for any names."""
     made = places.of_ways({"gpu-001": ["nn-a"], "gpu-002": ["nn-b"], "gpu-003": ["nn-a"]})
     assert ranks.order(made) == ("gpu-001", "gpu-003", "gpu-002")
     assert ranks.crossings(made, ranks.order(made)) == (2,)
@@ -85,7 +85,7 @@ def test_kueue_goes_by_the_labels_of_a_cloud(cloud: str) -> None:
 @settings(deadline=None)
 @given(ANYTHING)
 def test_any_answer_is_a_topology_or_an_error(answer: Any) -> None:
-    """A cloud may say what it likes."""
+    """A cloud may return any text."""
     text = json.dumps(answer)
     asked: list[Callable[[], Topology]] = [
         lambda: answers.of_google(text, NAMES),

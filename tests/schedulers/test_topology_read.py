@@ -1,4 +1,4 @@
-"""Real Slurm reads the topologies that it is given, says them back, and places jobs by them."""
+"""Real Slurm reads the topologies, prints them again, and places jobs by them."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def tiers(levels: dict[str, int], nodes: int, name: str = "gpu-{:04d}") -> Topol
         tiers({"unit": 256, "leaf": 32}, 2048),
         tiers({"core": 1024, "unit": 256, "leaf": 32}, 2048),
         topology.of_places(("leaf",), {"gpu-1": ("leaf1",), "gpu-2": ("leaf1",), "cpu-1": ()}),
-        # names as a cloud gives them: numbers of any width, and none that follow each other
+        # names as given by a cloud: numbers of any width, without sequences
         tiers({"unit": 256, "leaf": 32}, 2048, "ip-10-0-{0}7-9{0}"),
         topology.of_places(("spine", "leaf"), {"a1": ("3e30", "RACK 1"), "a01": ("3e30", "nn-12345678901234567")}),
     ],
@@ -94,7 +94,7 @@ def test_a_tree_is_read_as_it_was_meant(ask: Ask, made: Topology) -> None:
     ids=["small", "nvlink", "two-sizes", "three-sizes", "no-power-of-two"],
 )
 def test_blocks_are_read_as_they_were_meant(ask: Ask, made: Topology, sizes: tuple[int, ...]) -> None:
-    """Every block has its nodes, and blocks are joined where the model has an outer domain."""
+    """Every block has its nodes, and blocks are joined as in an outer domain of the model."""
     assert slurm.block_sizes(made) == sizes
     said = ask(made, "block", slurm.block(made), "scontrol show topology")
     read = slurm.read_block(said)
@@ -105,7 +105,7 @@ def test_blocks_are_read_as_they_were_meant(ask: Ask, made: Topology, sizes: tup
 
 
 def test_jobs_are_placed_by_it(ask: Ask) -> None:
-    """A job that requests one switch gets one, or an error if none is as large."""
+    """A job that requests one switch gets one, or an error if none is large enough."""
     made = tiers({"unit": 256, "leaf": 32}, 2048)
     tests = "sbatch --test-only --switches=1 --nodes={} --wrap=true || true"
     said = ask(made, "tree", slurm.tree(made), "\n".join(map(tests.format, (32, 33)))).splitlines()
@@ -114,7 +114,7 @@ def test_jobs_are_placed_by_it(ask: Ask) -> None:
 
 
 def test_slurm_lists_nodes_by_name(ask: Ask) -> None:
-    """Their order in slurm.conf does not matter: if names do not follow leaves, a hostfile must."""
+    """Their order in slurm.conf does not matter: if names do not follow leaves, a hostfile is needed."""
     made = topology.of_places(("leaf",), {f"gpu-{number}": (f"leaf{number % 2}",) for number in range(8)})
     said = ask(made, "tree", slurm.tree(made), "sbatch --test-only --nodes=8 --wrap=true")
     assert "on nodes gpu-[0-7] in partition main" in said

@@ -40,7 +40,7 @@ def on_aws() -> Plan:
 
 
 def on_azure(network_operator: bool = True, **fields: Any) -> Plan:
-    """Whose fabric is InfiniBand."""
+    """A plan on Azure, with InfiniBand."""
     pools = [{"name": "gpu", "machine": "ND96isr_H100_v5", "count": 4}]
     added = {"trainer": True, "mpi_operator": True, "network_operator": network_operator}
     scheduler = {**SCHEDULER, "addons": added}
@@ -91,7 +91,7 @@ FABRIC = ("topology", "device", "huge-pages", "environment", "environment")
 """Remarks on several pods that have none of these settings."""
 
 
-def test_what_fits_is_not_talked_about() -> None:
+def test_good_workload_has_no_findings() -> None:
     assert not lint(planned(), good())
     assert not lint(on_aws(), good_on_aws())
     assert not lint(on_azure(), good_on_azure())
@@ -118,7 +118,7 @@ def test_names_that_are_none_are_named_with_those_there_are() -> None:
 
 @pytest.mark.parametrize(("queue", "wrong"), [("default", False), ("gpu", False), ("fast", True), (None, True)])
 def test_the_default_queue_has_two_names(queue: str | None, wrong: bool) -> None:
-    """The default queue is meant, at any place of the list: the first one may have simulated nodes."""
+    """The default queue counts, at any place of the list: the first queue may have simulated nodes."""
     plan = planning.plan(load_stack("local-k8s", STACKS))
     made = good()
     made["metadata"]["labels"]["kueue.x-k8s.io/queue-name"] = queue
@@ -249,13 +249,13 @@ def test_more_than_a_node_has_runs_nowhere() -> None:
         ),
     ],
 )
-def test_nobody_falls_back_to_tcp_without_a_word(change: Any, id_: str, severity: str, text: str) -> None:
+def test_fallback_to_tcp_is_reported(change: Any, id_: str, severity: str, text: str) -> None:
     made = good_on_aws()
     change(container(made))
     assert said(lint(on_aws(), made)) == [(id_, severity, text)]
 
 
-def test_nobody_is_told_to_ask_for_huge_pages() -> None:
+def test_hint_avoids_huge_pages() -> None:
     """Our nodes and EKS's image reserve none: a pod that requests them would wait for ever."""
     made = good_on_aws()
     container(made)["env"].pop()
@@ -269,7 +269,7 @@ def test_nobody_is_told_to_ask_for_huge_pages() -> None:
 
 
 def test_where_nobody_knows_places_nobody_is_told_to_want_one() -> None:
-    """Kueue would never let it start; that one wants a node it may say."""
+    """Kueue would never admit such a request; a request for a single node is allowed."""
     pools = [{"name": "gpu", "machine": "p5.48xlarge", "count": 4}]
     flat = planned(cloud="aws", region="us-east-1", pools=pools, scheduler={**SCHEDULER, "topology": "flat"})
     made = good_on_aws()
@@ -281,7 +281,7 @@ def test_where_nobody_knows_places_nobody_is_told_to_want_one() -> None:
 
 
 def test_huge_pages_are_asked_for_beside_memory() -> None:
-    """The server refuses the pod otherwise, long after it has taken what the pod is of."""
+    """Otherwise the server refuses the pod, long after it has accepted its owner."""
     made = good()
     container(made)["resources"]["limits"]["hugepages-1Gi"] = "1Gi"
     found, other = lint(planned(), made)
@@ -302,7 +302,7 @@ def test_huge_pages_are_asked_for_beside_memory() -> None:
         ("Job", ""),
     ],
 )
-def test_what_nobody_queues_runs_nowhere(kind: str, text: str) -> None:
+def test_workload_without_a_queue_is_an_error(kind: str, text: str) -> None:
     plan = planned(scheduler={**SCHEDULER, "addons": {}})
     found = [one for one in lint(plan, {**good(), "kind": kind}) if one.id == "workload.kind"]
     assert [(one.severity, one.text) for one in found] == ([("error", text)] if text else [])
@@ -320,7 +320,7 @@ def test_more_devices_than_a_node_has_are_waited_for_by_one_pod_too() -> None:
 
 
 def leading(accelerators: int, nodes: int = 1) -> dict[str, Any]:
-    """A good JobSet of one pod, beside a template of some pods with no word of the fabric."""
+    """A good JobSet with a pod of its own template, and other pods without fabric settings."""
     made, other = good_on_aws(), good(nodes)
     job = made["spec"]["replicatedJobs"][0]["template"]["spec"]
     job |= {"parallelism": 1, "completions": 1}
@@ -333,7 +333,7 @@ def leading(accelerators: int, nodes: int = 1) -> dict[str, Any]:
 
 
 def test_a_leader_and_its_worker_are_two_pods_that_talk_to_each_other() -> None:
-    """They are in two templates of one pod each."""
+    """Each has its own template with a single pod."""
     made = leading(8)
     assert said(lint(on_aws(), made)) == [
         ("topology", "warning", "2 pods without a required place in the fabric"),
@@ -365,7 +365,7 @@ def test_pods_without_a_place_are_told_how_to_wish_for_one() -> None:
 
 
 @pytest.mark.parametrize(("accelerators", "nodes", "judged"), [(4, 1, False), (0, 1, False), (4, 2, True)])
-def test_who_takes_fewer_accelerators_need_not_talk_to_the_others(accelerators: int, nodes: int, judged: bool) -> None:
+def test_single_partial_pod_needs_no_fabric(accelerators: int, nodes: int, judged: bool) -> None:
     """A single evaluator or launcher needs no fabric; several with accelerators do."""
     found = [one.id for one in lint(on_aws(), leading(accelerators, nodes))]
     assert found == ([] if not judged else [f"workload.{each}" for each in FABRIC])
@@ -379,7 +379,7 @@ def test_who_takes_fewer_accelerators_need_not_talk_to_the_others(accelerators: 
     ],
 )
 def test_on_infiniband_a_device_is_asked_for(operator: bool, hint: str) -> None:
-    """Whose name is known where our add-on offers it."""
+    """Its name is known if the toolkit's add-on offers it."""
     plan, made = on_azure(network_operator=operator), good_on_azure()
     del container(made)["resources"]["limits"]["rdma/shared"]
     [found] = lint(plan, made)
@@ -413,8 +413,8 @@ def test_on_infiniband_nccl_is_told_its_own_network() -> None:
     ],
 )
 def test_each_fabric_is_left_alone_by_another_setting(name: str, value: str, efa: str, infiniband: str) -> None:
-    """EFA is a plug-in's, InfiniBand is NCCL's own: what switches one off is nothing to the other. Who also says which
-    network it has to be goes over no other one."""
+    """EFA is a plugin, and InfiniBand part of NCCL: a setting that disables one does not affect the other. A named
+    network excludes all others."""
     for plan, made, text, net in (
         (on_aws(), good_on_aws(), efa, "AWS Libfabric"),
         (on_azure(), good_on_azure(), infiniband, "IB"),
@@ -428,7 +428,7 @@ def test_each_fabric_is_left_alone_by_another_setting(name: str, value: str, efa
         assert found == ([("workload.environment", f"{name}={value}: {text}", "take it out")] if text else [])
 
 
-def test_what_a_teams_namespace_refuses_is_said_before() -> None:
+def test_predicts_refusals_of_a_team_namespace() -> None:
     made = good()
     pods(made)["spec"] |= {"hostNetwork": True, "volumes": [{"name": "data", "hostPath": {"path": "/data"}}]}
     container(made)["securityContext"] = {"privileged": True}
@@ -449,7 +449,7 @@ def test_what_a_teams_namespace_refuses_is_said_before() -> None:
         ("node.kubernetes.io/not-ready", False),
     ],
 )
-def test_what_the_server_refuses_of_teams_is_said_before(key: str | None, refused: bool) -> None:
+def test_predicts_refusals_of_the_server(key: str | None, refused: bool) -> None:
     """The message is that of the server."""
     made = good()
     pods(made)["spec"]["tolerations"] = [{"key": key, "operator": "Exists"}]
@@ -464,7 +464,7 @@ def test_what_the_server_refuses_of_teams_is_said_before(key: str | None, refuse
         assert [one.text for one in lint(planned(), made)] == why[:3]
 
 
-def test_what_no_queue_has_is_asked_for_in_vain() -> None:
+def test_resource_without_quota_is_an_error() -> None:
     """Resources that no quota counts are excepted."""
     made = good()
     limits = container(made)["resources"]["limits"]
@@ -476,7 +476,7 @@ def test_what_no_queue_has_is_asked_for_in_vain() -> None:
     assert found.hint.startswith("take it out: there are nvidia.com/gpu, cpu, memory, and names with these beginnings")
 
 
-def test_what_makes_it_worse_than_it_could_be_is_a_warning() -> None:
+def test_poor_settings_are_warnings() -> None:
     """A small /dev/shm, pods anywhere, a job that no restart saves."""
     made = good()
     del container(made)["volumeMounts"], pods(made)["metadata"]["annotations"], made["spec"]["failurePolicy"]
@@ -495,7 +495,7 @@ def test_what_makes_it_worse_than_it_could_be_is_a_warning() -> None:
     ],
 )
 def test_memory_to_share_is_memory(volume: dict[str, Any], memory: bool) -> None:
-    """This includes a pod with one accelerator, whose data loaders share memory."""
+    """This includes a pod with an accelerator, whose data loaders share memory."""
     made = good(nodes=1)
     container(made)["resources"]["limits"]["nvidia.com/gpu"] = 1
     pods(made)["spec"]["volumes"] = [{"name": "data", "emptyDir": {}}, {"name": "shm", **volume}]
@@ -506,7 +506,7 @@ def test_memory_to_share_is_memory(volume: dict[str, Any], memory: bool) -> None
 
 
 def test_pods_are_found_in_whatever_has_them() -> None:
-    """A Job, an MPIJob, a TrainJob's runtime: where a spec has containers."""
+    """Places of containers in the spec of a Job, an MPIJob, and a TrainJob's runtime."""
     spec = {"containers": [{"name": "main", "resources": {"limits": {"nvidia.com/gpu": "9"}}}]}
     job = {"kind": "Job", "spec": {"parallelism": 2, "template": {"spec": spec}}}
     mpi = {"kind": "MPIJob", "spec": {"mpiReplicaSpecs": {"Worker": {"replicas": 2, "template": {"spec": spec}}}}}
@@ -554,7 +554,7 @@ def mpi(workers: int) -> dict[str, Any]:
 
 
 def test_workers_of_an_mpijob_are_counted_by_their_replicas() -> None:
-    """A launcher alone uses the fabric as little as one worker."""
+    """A launcher alone uses the fabric as little as a single worker."""
     assert not lint(on_aws(), mpi(4))
     for workers, wrong in ((4, [("environment", "error")]), (1, [])):
         made = mpi(workers)
@@ -565,7 +565,7 @@ def test_workers_of_an_mpijob_are_counted_by_their_replicas() -> None:
 
 
 def runtime(nodes: int) -> dict[str, Any]:
-    """The same pods as what a TrainJob may name: how many they are is said beside them."""
+    """A runtime with the same pods for a TrainJob, which sets their number."""
     made = good_on_aws()
     job = made["spec"]["replicatedJobs"][0]["template"]["spec"]
     job.pop("parallelism")
@@ -639,9 +639,9 @@ def trainjob(**trainer: Any) -> dict[str, Any]:
         ({}, "", ""),
     ],
 )
-def test_what_a_trainjob_asks_for_is_all_that_its_pods_have(limits: dict[str, Any], id_: str, text: str) -> None:
-    """Requests of the TrainJob replace those of its runtime. If it says how to use a node but not how many, several are
-    assumed. Missing variables may come from the runtime."""
+def test_requests_of_a_trainjob_replace_its_runtimes(limits: dict[str, Any], id_: str, text: str) -> None:
+    """If a TrainJob says how to use a node but not how many, several are assumed. Missing variables may come from the
+    runtime."""
     for several in ({"numNodes": 4}, {}):
         found = lint(on_aws(), trainjob(resourcesPerNode={"limits": limits}, **several))
         place = ("spec", "trainer", "resourcesPerNode")
@@ -662,7 +662,7 @@ def test_what_a_trainjob_asks_for_is_all_that_its_pods_have(limits: dict[str, An
         ("NCCL_DEBUG", "INFO", ""),
     ],
 )
-def test_what_a_trainjob_sets_stands_before_what_its_runtime_does(name: str, value: str, text: str) -> None:
+def test_variables_of_a_trainjob_win(name: str, value: str, text: str) -> None:
     env = [{"name": name, "value": value}]
     for several in ({"numNodes": 4}, {}):
         found = lint(on_aws(), trainjob(env=env, **several))
@@ -707,8 +707,8 @@ OF_PODS = (*PATCHED, "template", "spec", "template", "spec")
     ],
 )
 @pytest.mark.prepared
-def test_what_a_trainjob_patches_is_judged_as_pods_are(patch: dict[str, Any], path: Any, text: str) -> None:
-    """The patch may be about containers or about anything else."""
+def test_patches_of_a_trainjob_are_checked(patch: dict[str, Any], path: Any, text: str) -> None:
+    """The patch may change containers or other fields."""
     job = patched(trainjob(numNodes=4), patch)
     made = {"apiVersion": "trainer.kubeflow.org/v1alpha1", **job}
     assert not schemas.wrong(made)
@@ -731,7 +731,7 @@ def test_a_trainjob_is_held_to_the_nodes_that_its_patches_choose() -> None:
 
 
 def test_memory_is_not_locked_by_a_capability() -> None:
-    """A team's namespace refuses the pod; what it lets containers add is no remark."""
+    """A team's namespace refuses the pod; allowed capabilities give no finding."""
     made = good()
     container(made)["securityContext"] = {"capabilities": {"add": ["KILL", "IPC_LOCK"]}}
     [found] = lint(planned(), made)
@@ -743,7 +743,7 @@ def test_memory_is_not_locked_by_a_capability() -> None:
     )
 
 
-def test_what_nobody_knows_of_a_pool_may_be_enough() -> None:
+def test_unknown_size_of_a_pool_passes() -> None:
     plan = planned()
     [gpu] = plan.pools
     other = replace(gpu, name="other", machine=replace(gpu.machine, memory_mib=None))

@@ -11,7 +11,7 @@ from tests.tools.projects import ROOT, SourcedProject, sourced
 
 @pytest.fixture
 def project(tmp_path: Path) -> SourcedProject:
-    """A project with the one stack `dev`, that runs in this repository's virtual environment."""
+    """A project with the stack `dev` that runs in this repository's virtual environment."""
     if not (ROOT / ".venv" / "engine").exists():
         pytest.skip("a pulumi of the user's own is used here, with its own language host")
     state = tmp_path / "state"

@@ -57,7 +57,7 @@ def test_chains_are_shortest() -> None:
 
 
 def test_an_import_for_types_alone_is_none(tmp_path: Path) -> None:
-    """Parents of a module run with it, and so do imports in functions; those that only a type checker reads do not."""
+    """Parents of a module run with it, and so do imports in functions; imports for type checkers do not."""
     for name, text in {
         "components/p/__init__.py": "",
         "components/p/a.py": "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from p import b\nimport p.c\n",

@@ -28,7 +28,7 @@ def test_every_shell_gets_the_same(shell: str, tmp_path: Path) -> None:
 
 
 def test_state_lies_where_the_project_puts_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The shell's answer and the one of stampworks.state.paths are the same."""
+    """The shell and stampworks.state.paths give the same answer."""
     monkeypatch.delenv("STAMPWORKS_STATE")
     for variables in ({}, {"XDG_STATE_HOME": str(tmp_path / "xdg")}, {"XDG_STATE_HOME": "relative"}):
         variables["HOME"] = str(tmp_path)
@@ -38,7 +38,7 @@ def test_state_lies_where_the_project_puts_it(tmp_path: Path, monkeypatch: pytes
         assert sourced(**variables)["PULUMI_BACKEND_URL"] == f"file://{paths.state_dir()}/pulumi"
 
 
-def test_what_the_user_has_set_is_kept(tmp_path: Path) -> None:
+def test_variables_of_the_user_are_kept(tmp_path: Path) -> None:
     own = {"PULUMI_BACKEND_URL": "s3://own", "PULUMI_HOME": "/own", "PULUMI_CONFIG_PASSPHRASE_FILE": "/own/passphrase"}
     told = sourced(STAMPWORKS_STATE=str(tmp_path), **own)
     assert {name: told[name] for name in own} == own
@@ -62,7 +62,7 @@ def test_a_shell_that_does_not_know_where_it_is_says_so(tmp_path: Path) -> None:
 
 @pytest.mark.engine
 def test_a_demo_with_another_passphrase_stops_with_a_hint(tmp_path: Path) -> None:
-    """A passphrase that the user's shell happens to hold is not the one of the tracked stack file."""
+    """A passphrase in the user's shell may differ from that of the tracked stack file."""
     environment = sourced(STAMPWORKS_STATE=str(tmp_path), PULUMI_CONFIG_PASSPHRASE="another")
     demo = subprocess.run(
         ["tools/demo", "up"], cwd=ROOT, env=environment, capture_output=True, text=True, check=False, timeout=60

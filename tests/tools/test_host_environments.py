@@ -12,7 +12,7 @@ from tools.language_host.environments import Environment, EnvironmentMissingErro
 
 @pytest.fixture
 def environment(tmp_path: Path) -> Environment:
-    """A virtual environment as far as anybody looks: two packages, one of which asks for the other and for a plugin."""
+    """A minimal virtual environment: two packages, one of which requires the other and a plugin."""
     packages = tmp_path / "env" / "lib" / "python3.12" / "site-packages"
     for name, version, requires in (("Under_Score", "1.0", ""), ("top", "2.0", "Requires-Dist: under-score<2,>=1\n")):
         folder = packages / f"{name}-{version}.dist-info"

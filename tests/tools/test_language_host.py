@@ -61,7 +61,7 @@ server.wait_for_termination()
 
 
 def test_a_program_gets_its_configuration_and_gives_its_outputs(project: SourcedProject) -> None:
-    """Configuration, secrets, folder and environment reach the program; outputs come back."""
+    """Configuration, secrets, folder and environment reach the program; outputs are returned."""
     project.program(
         "import os, sys, pulumi\n"
         "config = pulumi.Config()\n"
@@ -103,7 +103,7 @@ def test_an_exception_is_shown_once_with_the_users_own_lines(project: SourcedPro
 
 
 def test_a_run_error_is_shown_without_a_traceback(project: SourcedProject) -> None:
-    """pulumi.RunError carries a text for the user, who needs no stack of ours."""
+    """pulumi.RunError has a text for the user, who needs no traceback of the toolkit."""
     project.program("import pulumi\nraise pulumi.RunError('the declaration is wrong')\n")
 
     done = project.run("preview")

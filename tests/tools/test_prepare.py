@@ -1,4 +1,4 @@
-"""Set-up: what it says when something is missing, and that it leaves alone what is there."""
+"""Set-up: messages about missing parts, and unchanged existing ones."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def clone(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder of stand-in programs that is all there is on PATH, for a user who is not root."""
+    """A folder of stand-in programs as the only PATH, for a user who is not root."""
     folder = tmp_path / "programs"
     folder.mkdir()
     monkeypatch.setenv("PATH", str(folder))
@@ -92,7 +92,7 @@ def quiet() -> Step:
 
 
 def test_all_that_is_missing_is_said_at_once(clone: Path, programs: Path, tmp_path: Path) -> None:
-    """One run names every missing program with its command, and carries out the other steps."""
+    """A run names every missing program with its command, and carries out the other steps."""
     for name, _ in commands.HOST_PROGRAMS:
         if name not in ("ip", "tc", "mmdebstrap"):
             provide(programs, name)
@@ -107,7 +107,7 @@ def test_all_that_is_missing_is_said_at_once(clone: Path, programs: Path, tmp_pa
 
 
 def test_all_that_forbids_namespaces_is_said_at_once(programs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every command that root has to run, in one round; the same words as a room's own."""
+    """The message lists every command for root at once, with the text of the machine room."""
     provide(programs, "unshare", "echo unshare: no line matching user >&2; exit 1")
     files = {"/etc/subuid": [], "/proc/sys/kernel/unprivileged_userns_clone": ["0"]}
     monkeypatch.setattr(privileges, "_lines", lambda path: files.get(path, []))
@@ -152,7 +152,7 @@ def test_root_gets_missing_programs_installed(
 
 
 def test_programs_of_long_tests_are_installed_or_asked_for(programs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Root installs them; another user gets the command, and a list of what works without."""
+    """Root installs them; other users get the command, and a list of unaffected parts."""
     firmware = programs / "firmware.fd"
     needed = (("runc", "runc", "to start it"), ("mcopy", "mtools", "to make disks"), (f"{firmware}", "ovmf", "to boot"))
     monkeypatch.setattr(system, "OF_LONG_TESTS", needed)
@@ -186,7 +186,7 @@ def test_an_old_go_is_refused_by_its_version(programs: Path) -> None:
 
 
 def test_python_without_venv_says_the_command(programs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A fresh Debian has Python, but not the part that makes virtual environments."""
+    """A fresh Debian has Python, but not the part that creates virtual environments."""
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(StepError) as raised:
         python_packages.ensure_uv(quiet(), tmp_path)
@@ -239,8 +239,8 @@ def test_packages_are_installed_again_only_when_lock_or_version_changed(clone: P
 
 
 def test_an_interrupted_build_of_the_engine_leaves_nothing(clone: Path, programs: Path, tmp_path: Path) -> None:
-    """The finished folder appears in one step, so that what is there is complete. What was wrong is said, however much
-    was compiled after it."""
+    """The finished folder appears in one step, so that it is always complete. The error is shown after any amount of
+    output."""
     others = "while [ ${i=0} -lt 30 ]; do i=$((i + 1)); echo example.com/other-$i/v2; done"
     wrong = f"echo '# example.com/broken'; echo 'it.go:3:1: undefined: x'; {others}; exit 1"
     provide(programs, "go", f"case $1 in version) echo go1.26.8 ;; build) {wrong} ;; esac")
@@ -276,8 +276,7 @@ def test_the_engine_is_built_once(clone: Path, programs: Path, tmp_path: Path) -
 
 
 def test_a_kubernetes_is_built_once(clone: Path, programs: Path, tmp_path: Path) -> None:
-    """All its programs in four builds, under their own names, with what comes with them and what a release calls
-    it."""
+    """Four builds make all its programs with their files, names and release version."""
     modules = tmp_path / "modules"
     for _, _, inner in kubernetes.SHARED.values():
         (modules / inner).mkdir(parents=True, exist_ok=True)
@@ -316,7 +315,7 @@ def test_pulumis_own_plugin_is_built_once(clone: Path, programs: Path, tmp_path:
 
 
 def test_published_files_equal_the_pinned_ones(clone: Path, programs: Path, tmp_path: Path) -> None:
-    """Nothing else of a module is used; a changed content leaves no file."""
+    """Other files of a module are not used; a changed content leaves no file."""
     modules = {"Dir": str(tmp_path / "module"), "Sum": "h1:other"}
     for _, _, files in published.PINNED:
         place = tmp_path / "module" / files.replace("*", "things")
@@ -400,7 +399,7 @@ def test_an_engine_of_ours_on_path_is_not_the_users_own(clone: Path, programs: P
 
 
 def test_the_environment_of_training_is_made_once_for_all_clones(clone: Path, programs: Path, tmp_path: Path) -> None:
-    """A changed lock creates it again; the old one is deleted with the last clone that uses it."""
+    """A changed lock creates it again; the old environment is deleted with the last clone that uses it."""
     uv = provide(programs, "uv", f'echo $1 >>{programs}/calls\nif [ $1 = venv ]; then /bin/mkdir -p "$6"; fi')
     cache, other = tmp_path / "cache", tmp_path / "other"
     cache.mkdir()
@@ -438,7 +437,7 @@ def test_an_environment_of_training_that_cannot_be_filled_says_what_works_withou
 
 
 def test_the_engine_and_the_sdk_have_one_version() -> None:
-    """tools/engine/go.mod says what is built, pyproject.toml what programs are written against."""
+    """tools/engine/go.mod has the version to build, pyproject.toml the version of the SDK."""
     dependencies = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["dependencies"]
     version = ".".join(str(number) for number in engine.pinned_version(ROOT))
     assert f"pulumi=={version}" in dependencies

@@ -1,4 +1,4 @@
-"""python -m tools.scaffold in a copy of the tree: files that lint, tests that say what to write, nothing by halves."""
+"""python -m tools.scaffold in a copy of the tree: valid files, tests that say what to write, and no partial results."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def tree(copy: Path, tmp_path: Path) -> Path:
-    """The same for one test, which may write."""
+    """Yield the same tree for a test that writes."""
     return Path(shutil.copytree(copy, tmp_path / "tree"))
 
 
@@ -74,7 +74,7 @@ def contents(tree: Path) -> dict[str, bytes]:
 
 @each_kind
 def test_written_files_pass_lint(kind: str, tree: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Python is checked and formatted as ours is, YAML too; what comes next is printed, and nothing else changes."""
+    """Python and YAML files are checked and formatted; next steps are printed, and nothing else changes."""
     before = contents(tree)
     assert main(CASES[kind], tree) == 0
     changed = [path for path, content in contents(tree).items() if before.get(path) != content]
@@ -126,7 +126,7 @@ def test_its_test_fails_and_says_what_to_write(kind: str, tree: Path) -> None:
 def test_a_name_that_cannot_be_is_refused(
     words: str, reason: str, copy: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The reason is said, and nothing is written."""
+    """The reason is printed, and nothing is written."""
     before = contents(copy)
     assert main(words.split(), copy) == 1
     assert f"scaffold: {reason}" in capsys.readouterr().err

@@ -84,14 +84,14 @@ def test_an_environment_that_is_not_there_is_said_with_the_command(
     )
 
 
-def test_what_is_imported_is_compiled_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """This holds where Python may not write bytecode."""
+def test_imported_modules_are_compiled_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """This holds if Python may not write bytecode."""
     monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
     assert suites._ended([sys.executable, "-c", "import sys; sys.exit(sys.dont_write_bytecode)"]) == 0
 
 
 def test_no_test_runs_twice() -> None:
-    """Tests with a suite of their own are left out by the one around it."""
+    """Tests with their own suite are left out of the enclosing one."""
     assert f"--ignore={README}" in suites.SUITES[suites.CLUSTER]
     assert f"--ignore={CLUSTER}" in suites.SUITES[suites.TESTS]
 
@@ -130,7 +130,7 @@ def test_the_quick_suite_is_the_pure_rooms(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_pytest_enters_every_folder_with_tests(request: pytest.FixtureRequest) -> None:
-    """By default it enters none that is called build, so that the tests of planning/build did not run."""
+    """By default pytest enters no folder called build, so that the tests of planning/build did not run."""
     left_out = request.config.getini("norecursedirs")
     folders = {part for file in suites.TESTS.rglob("test_*.py") for part in file.relative_to(suites.TESTS).parts[:-1]}
     assert [each for each in sorted(folders) if any(fnmatch.fnmatch(each, pattern) for pattern in left_out)] == []

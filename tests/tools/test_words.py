@@ -26,7 +26,7 @@ def members() -> None:
 
 
 def test_clear_beginnings_pass() -> None:
-    """A later line of a comment, a later paragraph, and a string that is no docstring may begin as they like."""
+    """A later line of a comment, a later paragraph, and a string that is no docstring may have any beginning."""
     assert words.problems(Path("a.py"), CLEAN + '    print("What a day")\n') == []
 
 
@@ -64,7 +64,7 @@ def test_lint_fails_by_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsy
 
 
 def test_public_definitions_need_docstrings() -> None:
-    """Modules, classes, functions and methods; no private ones, and nothing within a function."""
+    """Modules, classes, functions and methods count, but no private ones and nothing within a function."""
     source = """class Node:
     def start(self): ...
     def _stop(self): ...

@@ -1,4 +1,4 @@
-"""Ranks for tests: processes that meet over gloo, and what a rank of a test trains."""
+"""Ranks for tests: processes that meet over gloo, and a model for them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ FORKED = multiprocessing.get_context("fork")  # torch is imported already: a ran
 
 
 def together(world: int, work: Callable[[int], Any]) -> list[Any]:
-    """Return the results of so many ranks; an error of one is an error here."""
+    """Run so many ranks and return their results; raise the error of any."""
     started = begun(world, work)
     try:
         return [ended(*each) for each in started]
@@ -44,7 +44,7 @@ def begun(world: int, work: Callable[[int], Any]) -> list[tuple[Any, Connection]
 
 
 def alone(work: Callable[[], Any]) -> Any:
-    """Return the result of a process of its own, without a process group."""
+    """Return the result of a separate process without a process group."""
     return ended(*start(work))
 
 
@@ -115,7 +115,7 @@ class Trained:
         set_state_dict(self.model, self.optimizer, model_state_dict=state["model"], optim_state_dict=state["optimizer"])
 
     def digest(self) -> str:
-        """Return the digest of all bits of the whole state, however it is cut."""
+        """Return the digest of the whole state, for any sharding."""
         found = hashlib.sha256()
         for name, value in sorted(_leaves(self.state(), "")):
             whole = value.full_tensor() if isinstance(value, DTensor) else value

@@ -1,4 +1,4 @@
-"""Real runs on this machine: agents that think they are nodes, on loopback, with what they leave behind."""
+"""Real runs on this machine: agents on loopback that act as nodes, and their remains."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Run:
     ) -> None:
         self.folder, self.nodes, self.attempt = folder, nodes, 0
         self.accelerated = accelerated
-        """Whether the run may use this machine's accelerators; it then starts at most one rank per accelerator."""
+        """Whether the run may use this machine's accelerators; it then starts at most one rank for each accelerator."""
         self.settings = {"name": folder.name, "folder": str(folder), "ranks": ranks, "model": SMALL, **settings}
         self.agents: list[subprocess.Popen[str]] = []
         self.kills: list[float] = []
@@ -67,7 +67,7 @@ class Run:
         return [event for event in found if what in ("", event["what"])]
 
     def losses(self) -> dict[int, float]:
-        """Return the loss by step; of repeated steps the later one."""
+        """Return the loss by step; the later value of repeated steps."""
         return {event["step"]: event["loss"] for event in self.events("step")}
 
     def until(self, true: Callable[[], Any]) -> Any:
@@ -117,7 +117,7 @@ def finished(folder: Path, nodes: int = 1, ranks: int = 2, **settings: Any) -> R
 
 
 def until_gone(pids: Iterable[int]) -> None:
-    """Wait until these processes are gone: one that has just ended may not be reaped yet."""
+    """Wait until these processes are gone: an ended one may not be reaped yet."""
     deadline = time.monotonic() + WAIT_S
     while left := [pid for pid in pids if Path("/proc", str(pid)).exists()]:
         assert time.monotonic() < deadline, left

@@ -1,6 +1,6 @@
-"""Tests on one real accelerator, which trains as a processor does and measures itself. Off by default: `-m gpu`.
+"""Tests on a real accelerator, which trains like a CPU and measures itself.
 
-Layouts that cut something between ranks need several; a layout of one rank has the same code.
+Off by default: `-m gpu`. Sharded layouts need several accelerators; a layout of a single rank uses the same code.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ def test_a_killed_rank_goes_on_from_memory(layout: str, processor: Run, tmp_path
 def test_a_stopped_run_goes_on_wherever_it_is_started_again(
     first: bool, then: bool, processor: Run, tmp_path: Path
 ) -> None:
-    """The restart is on the same accelerator, on a processor, or the other way round."""
+    """The restart is on the same accelerator, on a CPU, or the other way round."""
     with running(tmp_path, accelerated=first, **SLOWLY) as run:
         run.until_step(4)
         run.agents[0].send_signal(signal.SIGTERM)
@@ -124,7 +124,7 @@ def test_a_stopped_run_goes_on_wherever_it_is_started_again(
 
 
 def test_the_first_checkpoint_does_not_keep_it_waiting(tmp_path: Path) -> None:
-    """Memory for 0.6 GB was allocated beside the steps before."""
+    """Memory for 0.6 GB was allocated during earlier steps."""
     model = {"layers": 4, "width": 1024, "heads": 8, "length": 64}
     settings = {**SETTINGS, "steps": 8, "pace_s": 0.5, "model": model, "snapshots": False}
     run = finished(tmp_path, accelerated=True, **settings)
@@ -134,7 +134,7 @@ def test_the_first_checkpoint_does_not_keep_it_waiting(tmp_path: Path) -> None:
 
 
 def test_more_ranks_than_accelerators_are_refused(tmp_path: Path) -> None:
-    """Once, however many ranks they are, and not tried again."""
+    """The run is refused once for any number of ranks, and not retried."""
     count = torch.cuda.device_count()
     if not count:
         pytest.skip("a processor takes any number of ranks")
@@ -189,7 +189,7 @@ def test_programs_measure_it(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("kind", ["float32", "bfloat16", "float16"])
 def test_a_turned_bit_is_found(kind: str, tmp_path: Path) -> None:
-    """A bit of one product is turned, in each kind of number."""
+    """A bit of a product is turned, in each kind of number."""
     turned = {"STAMPWORKS_FAULT_BITFLIP": "1"}
     options = {"kind": kind, "size": 512, "seconds": 0.2, "warmup": 0.0}
     [found] = measured(tmp_path, "matmul", environment=turned, matmul=options).values()

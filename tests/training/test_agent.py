@@ -1,4 +1,4 @@
-"""An agent whose first node is not there."""
+"""An agent whose first node is missing."""
 
 from __future__ import annotations
 

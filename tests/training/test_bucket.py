@@ -48,7 +48,7 @@ def server() -> Iterator[str]:
 
 @pytest.fixture
 def s3(server: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    """An empty bucket `runs`, and what programs find it by."""
+    """An empty bucket `runs`, and its address for programs."""
     told = {"ACCESS_KEY_ID": "me", "SECRET_ACCESS_KEY": "geheim", "DEFAULT_REGION": "us-east-1"}
     for name, value in (told | {"ENDPOINT_URL_S3": server}).items():
         monkeypatch.setenv(f"AWS_{name}", value)
@@ -72,7 +72,7 @@ def names(s3: Any) -> list[str]:
 
 
 def saved(rank: int, world: int, steps: tuple[int, ...], keep: int = 3) -> tuple[str, str | None]:
-    """The digest of the state that was saved last, and what went wrong."""
+    """Return the digest of the last saved state, and errors."""
     trained = Trained(world)
     checkpoints = BucketCheckpoints(BUCKET, keep, rank, world, "model")
     for step in steps:

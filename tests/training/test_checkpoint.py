@@ -1,4 +1,4 @@
-"""Checkpoints: what comes back, what is refused, and that nothing that happens on the way costs the one before."""
+"""Checkpoints: restored states, refusals, and a safe previous checkpoint in any failure."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ MODEL = "0123456789abcdef"
 
 
 def saved_on(world: int, folder: Path, steps: int, keep: int = 3) -> str:
-    """Trains and saves on so many ranks; the digest of what was saved last."""
+    """Train and save on so many ranks; return the digest of the last saved state."""
 
     def work(rank: int) -> str:
         trained = Trained(world)
@@ -51,7 +51,7 @@ def saved_on(world: int, folder: Path, steps: int, keep: int = 3) -> str:
 
 
 def loaded_on(world: int, folder: Path, save_as: int = 0) -> Any:
-    """Return the checkpoint that so many ranks find and read, and its digest; save it again where a step is given."""
+    """Return the checkpoint that so many ranks find and read, and its digest; save it again if a step is given."""
 
     def work(rank: int) -> tuple[Found, str]:
         trained = Trained(world, seed=1)
@@ -72,7 +72,7 @@ def loaded_on(world: int, folder: Path, save_as: int = 0) -> Any:
 
 
 def test_a_state_comes_back_bit_by_bit_on_any_number_of_ranks(tmp_path: Path) -> None:
-    """The number goes from eight to four to sixteen, with which some ranks have empty shards."""
+    """The number goes from eight to four to sixteen, where some ranks have empty shards."""
     digest = saved_on(8, tmp_path, steps=2)
     found, on_four = loaded_on(4, tmp_path, save_as=3)
     assert (found.step, found.world, found.told, found.passed_over) == (2, 8, {"seed": 7}, ())
@@ -106,7 +106,7 @@ def test_later_changes_are_not_saved(tmp_path: Path) -> None:
     assert together(2, work) == [[True] * 3] * 2
 
 
-def test_what_does_not_lie_in_one_piece_is_copied_as_well() -> None:
+def test_non_contiguous_tensors_are_copied() -> None:
     """torch copies such tensors, all in one call."""
     state = {"one": torch.arange(6.0).view(2, 3).t(), "list": [torch.arange(8)[::2], torch.ones(2), 7]}
     staged, fill = checkpoint.Staging().copy(state)
@@ -149,7 +149,7 @@ def test_only_the_newest_few_are_kept(tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.iterdir()) == ["step-00000004", "step-00000005"]
 
 
-# -- what is not whole
+# -- incomplete checkpoints
 
 
 @pytest.fixture(scope="module")
@@ -166,7 +166,7 @@ def folder(three: Path, tmp_path: Path) -> Path:
 
 
 def found_in(folder: Path, model: str = MODEL) -> Found | str | None:
-    """Return the checkpoint that one process finds there, or its message."""
+    """Return the checkpoint that a process finds there, or its message."""
 
     def work() -> Found | str | None:
         try:
@@ -178,7 +178,7 @@ def found_in(folder: Path, model: str = MODEL) -> Found | str | None:
 
 
 def manifest(change: Callable[[dict[str, Any]], Any]) -> Callable[[Path], None]:
-    """Changes what a manifest says."""
+    """Change a manifest."""
 
     def damage(newest: Path) -> None:
         path = newest / "manifest.json"
@@ -227,9 +227,7 @@ def cut(path: Path, by: int = 1) -> None:
          rf"\({MODEL}\)"),
     ],
 )  # fmt: skip
-def test_what_is_not_whole_is_passed_over_for_the_one_before(
-    damage: Callable[[Path], object], why: str, folder: Path
-) -> None:
+def test_incomplete_checkpoint_is_skipped(damage: Callable[[Path], object], why: str, folder: Path) -> None:
     newest = folder / "step-00000003"
     damage(newest)
     found = found_in(folder)
@@ -240,7 +238,7 @@ def test_what_is_not_whole_is_passed_over_for_the_one_before(
 
 
 def test_ranks_share_the_look_at_files(folder: Path) -> None:
-    """Each rank checks a part of them, and all know the results."""
+    """Each rank checks a part of the files, and all know the results."""
     flip(folder / "step-00000003" / "__1_0.distcp")
     cut(folder / "step-00000002" / "__0_0.distcp")
     found, _ = loaded_on(3, folder)
@@ -270,7 +268,7 @@ def test_nothing_is_found_where_nothing_is(tmp_path: Path) -> None:
 
 
 def test_a_damaged_one_is_replaced_when_its_step_comes_again(folder: Path) -> None:
-    """Until then it counts neither among those kept, nor as newer than the saved ones."""
+    """Until then it counts neither among the kept checkpoints, nor as newer than saved ones."""
     flip(folder / "step-00000003" / "__1_0.distcp")
 
     def work() -> tuple[list[str], Found | None]:
@@ -366,7 +364,7 @@ def test_a_save_clears_what_a_killed_one_left(folder: Path) -> None:
     assert sorted(path.name for path in folder.iterdir()) == [f"step-0000000{step}" for step in (1, 2, 3, 4)]
 
 
-# -- what is read
+# -- reading
 
 
 def test_a_checkpoint_of_the_version_before_is_read(folder: Path) -> None:
@@ -389,7 +387,7 @@ def test_a_checkpoint_of_the_version_before_is_read(folder: Path) -> None:
 
 
 def test_training_waits_for_the_copy_and_for_nothing_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """`copied` returns while bytes are on their way to the disk, and not before the copy is there."""
+    """`copied` returns after the copy, while bytes are still written to the disk."""
     go, write = threading.Event(), threading.Event()
     fill, all_ = checkpoint._fill, stream._all
     monkeypatch.setattr(checkpoint, "_fill", lambda *given: (go.wait(60), fill(*given)))
@@ -484,8 +482,8 @@ def test_room_that_cannot_be_made_is_said_by_the_first_save(tmp_path: Path, monk
     alone(work)
 
 
-def test_who_ends_before_there_is_room_does_not_wait_for_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nor does the end of a program."""
+def test_end_does_not_wait_for_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The end of a program does not wait either."""
     monkeypatch.setattr(checkpoint, "populate", lambda _: time.sleep(60))
 
     def work() -> list[bool]:
@@ -651,7 +649,7 @@ def test_a_folder_that_ranks_do_not_share_is_located(tmp_path: Path) -> None:
 
 
 def killing(at: int) -> None:
-    """Let this process end itself, as if killed, before its n-th operation on a disk."""
+    """Let this process end itself, as if killed, before its n-th disk operation."""
     left = [at]
 
     def wrapped(work: Callable[..., Any]) -> Callable[..., Any]:
@@ -695,7 +693,7 @@ def problems_of(folder: Path) -> list[str]:
 
 
 def saves_until(at: int, folder: Path, published: Path) -> None:
-    """Replace a checkpoint, and save another one, for which older ones are removed."""
+    """Replace a checkpoint, and save another, which removes older ones."""
     state = {"model": {"weight": torch.ones(3, 5)}}
     checkpoints = Checkpoints(folder, 1, 0, 1, MODEL)
     killing(at)
@@ -707,7 +705,7 @@ def saves_until(at: int, folder: Path, published: Path) -> None:
 
 
 def test_ranks_killed_at_any_time_leave_a_whole_checkpoint(tmp_path: Path) -> None:
-    """The clock decides when, a few times, with two ranks; the test above has every point of one."""
+    """Two ranks are killed at random times; the test above covers every point of a single rank."""
     chance = random.Random(6)  # noqa: S311  (no secret)
     checkpoints, published = tmp_path / "checkpoints", tmp_path / "published"
     published.write_text("0")

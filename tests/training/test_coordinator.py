@@ -22,7 +22,7 @@ Answers = Callable[["Talker", dict[str, Any]], list[dict[str, Any]]]
 
 @dataclass
 class Talker:
-    """An agent of one rank, as the coordinator sees it."""
+    """An agent of a single rank, as the coordinator sees it."""
 
     place: int
     answers: Answers
@@ -118,7 +118,7 @@ def test_a_coordinator_that_breaks_ends_the_run(tmp_path: Path) -> None:
 
 
 def test_checkpoints_that_take_longer_than_there_may_be(tmp_path: Path) -> None:
-    """The scheduler's notice has to be enough for one: said once, with what to do."""
+    """The scheduler's notice must suffice for a checkpoint: the message appears once, with a remedy."""
 
     def saves(self: Talker, message: dict[str, Any]) -> list[dict[str, Any]]:
         ready, finished = through(self, message)

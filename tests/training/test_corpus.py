@@ -28,8 +28,8 @@ def test_pages_differ() -> None:
     assert len(corpus.page(corpus.PAGES - 1, 100_000)) == 100_000
 
 
-def test_what_it_says_is_so() -> None:
-    """Sums come out, more is more, verbs follow their nouns, and a page stays with its name."""
+def test_text_is_consistent() -> None:
+    """Sums are correct, comparisons hold, verbs agree with their nouns, and a page keeps its name."""
     text = "".join(corpus.page(number, 4000).decode("ascii").rpartition("\n")[0] for number in range(50))
     words = {word: number for number, word in enumerate(corpus.NUMBERS, 2)}
     products = re.findall(r"(\w+) \w+ of (\d) \w+ have (\d+) ", text)
@@ -60,7 +60,7 @@ def test_a_file_of_it_can_be_made(tmp_path: Path, capsys: pytest.CaptureFixture[
 
 
 class Small(nn.Module):  # type: ignore[misc]
-    """Two layers that look back."""
+    """A model of two causal layers."""
 
     def __init__(self, width: int = 64, length: int = 64) -> None:
         super().__init__()

@@ -20,7 +20,7 @@ from tests.project import wait_for
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """Eight small shards of numbered bytes, no two samples alike."""
+    """Eight small shards of numbered bytes, with unique samples."""
     there = tmp_path_factory.mktemp("data")
     (there / "text").write_bytes(b"".join(number.to_bytes(4, "big") for number in range(16 * 260)))
     made, _ = shards.make(there / "text", there / "shards", tokens=65, most=48 * 1024)
@@ -57,7 +57,7 @@ def test_tokens_are_whole_numbers_one_more_than_the_length(source: str) -> None:
 
 
 def test_a_step_is_the_same_for_any_number_of_ranks(source: str) -> None:
-    """Many ranks together read the rows that one would read alone."""
+    """Many ranks together read the rows that a single rank would read."""
     alone = taken(source, 12, range(12), 1, 5)
     for world in (2, 3, 4, 12):
         each = 12 // world
@@ -77,7 +77,7 @@ def test_it_goes_on_from_any_step_as_if_it_had_never_stopped(source: str) -> Non
 
 
 def test_an_epoch_of_shards_takes_all_their_samples(folder: str) -> None:
-    """Every window of 16 tokens and the one after them, each once, other order in each epoch."""
+    """Every window of 16 tokens and its next token appears once, in another order in each epoch."""
     text = b"".join(number.to_bytes(4, "big") for number in range(16 * 260))
     samples = [text[at : at + 65] for at in range(0, len(text) - 64, 64)]
     windows = sorted(sample[at : at + 17] for sample in samples for at in range(0, 64, 16))
@@ -95,7 +95,7 @@ def test_a_step_far_away_is_there_at_once() -> None:
 
 
 def test_synthetic_tokens_can_be_learned() -> None:
-    """Three of four are the one after their predecessor."""
+    """Three of four tokens follow their predecessor by one."""
     tokens = taken("synthetic", 64, range(64), 1, 10)
     follows = (tokens[:, :, 1:] == (tokens[:, :, :-1] + 1) % 256).mean()
     assert 0.7 < follows < 0.8
@@ -103,7 +103,7 @@ def test_synthetic_tokens_can_be_learned() -> None:
 
 
 class Slow(data.Corpus):
-    """Samples that come when the test lets them, and break when it says so."""
+    """Samples that arrive, and fail, when the test says so."""
 
     def __init__(self, length: int) -> None:
         super().__init__(length)

@@ -1,4 +1,4 @@
-"""Products of eight bits: near those of 32, and a model learns with them. A processor has them too, slow ones."""
+"""Products of eight bits: close to those of 32, and good enough to train. A CPU has slow ones, too."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_autocast_makes_them_as_wide_as_it_makes_others(device: str) -> None:
     assert layer(x).dtype == torch.float32
 
 
-def test_what_is_all_zeros_stays_so_and_what_is_no_number_is_not_hidden() -> None:
+def test_zeros_and_nans_are_preserved() -> None:
     layer = float8.Linear(16, 16, bias=False)
     assert not layer(torch.zeros(2, 16)).any()
     assert layer(torch.full((2, 16), float("nan"))).isnan().all()
@@ -106,7 +106,7 @@ def settings(**more: object) -> Settings:
         ),
     ],
 )
-def test_what_does_not_fit_is_refused(make: Callable[[], Settings], why: str) -> None:
+def test_refuses_unsuitable_settings(make: Callable[[], Settings], why: str) -> None:
     with pytest.raises(ValueError, match=why):
         make()
 

@@ -11,7 +11,7 @@ from stampworks_train.interval import Beside, Chooser
 
 
 def test_the_arithmetic_is_told() -> None:
-    """√(2 C M), with M from what failed: (100 · 0.8 + 60 + 30 until now + 30 assumed) / (0.8 + 1 + 0.5) = 86.96."""
+    """√(2 C M), with M from the failures: (100 · 0.8 + 60 + 30 until now + 30 assumed) / (0.8 + 1 + 0.5) = 86.96."""
     chooser = Chooser(1000.0)
     for seconds in (9.0, 0.2, 0.1):
         chooser.cost(seconds)
@@ -35,8 +35,8 @@ def test_before_anything_was_seen_it_says_what_it_assumes() -> None:
     )
 
 
-def test_what_steps_take_longer_beside_a_save_is_its_cost() -> None:
-    """Against the steps before it; and a save that made them faster by chance costs nothing."""
+def test_cost_of_a_save_is_the_slowdown_of_steps() -> None:
+    """The cost is relative to the steps before it; a save during faster steps costs nothing."""
     beside = Beside()
     beside.step(7.0, saving=True)  # the duration of a step is not known yet
     assert beside.ended() == 0.0
@@ -61,7 +61,7 @@ def test_it_grows_while_nothing_fails_and_falls_with_each_failure() -> None:
 
 
 def test_it_follows_a_rate_that_changes() -> None:
-    """A few failures after a long quiet time count, and the other way round."""
+    """A few failures after a long quiet time count, and vice versa."""
     chooser = Chooser(0.0)
     chooser.cost(0.1)
     for number in range(1, 20):
@@ -79,9 +79,7 @@ def test_it_follows_a_rate_that_changes() -> None:
     st.lists(st.tuples(st.floats(0, 1e7), st.floats(0, 1e3)), max_size=30),
     st.floats(-1e7, 1e7),
 )
-def test_whatever_it_hears_it_chooses_something_that_can_be_done(
-    heard: list[tuple[float, float]], begun: float
-) -> None:
+def test_interval_is_always_feasible(heard: list[tuple[float, float]], begun: float) -> None:
     """This holds even if clocks go back."""
     chooser = Chooser(begun)
     for at, cost in heard:

@@ -57,7 +57,7 @@ def test_a_second_copy_is_the_first(tmp_path: Path) -> None:
 
 
 def test_unfinished_snapshots_do_not_count(tmp_path: Path) -> None:
-    """Nor what lay in its place; the step before it does."""
+    """An incomplete snapshot and the one it replaced do not count; that of the step before does."""
 
     async def story() -> None:
         keeper = await _keeper(tmp_path / "one")
@@ -84,7 +84,7 @@ def test_a_copy_that_is_gone_is_said(tmp_path: Path) -> None:
 
 
 def test_other_generations_are_kept_apart(tmp_path: Path) -> None:
-    """A node that slept through a failure neither overwrites what others have now nor takes it."""
+    """A node that slept through a failure neither overwrites nor receives the current copies of others."""
 
     async def story() -> None:
         one, other = await _keeper(tmp_path / "one"), await _keeper(tmp_path / "other")

@@ -52,7 +52,7 @@ LOST_A_RANK = [
 
 
 def test_every_second_of_a_run_is_accounted_for() -> None:
-    """Step 3 was done twice, and the one that the failure broke off never counted."""
+    """Step 3 was repeated, and the step interrupted by the failure does not count."""
     found = account(LOST_A_RANK)
     assert seconds(found) == {
         "productive": 3.35,  # steps 1 to 4 without what they waited for
@@ -166,8 +166,8 @@ def test_a_month_in_the_queue_is_believed() -> None:
     assert found.remarks == ()
 
 
-def test_what_no_step_says_it_took_was_waited() -> None:
-    """A message that is late by chance is not: the one after it is that much nearer."""
+def test_unaccounted_time_is_waiting() -> None:
+    """A late message is not waiting: the next message is closer to it."""
     late = account([*BEGUN, step(106, 1), step(106.9, 2), step(108, 3), step(109, 4)])
     assert seconds(late) == {"productive": 4, "restart": 3, "waiting": 2}
     idle = account([*BEGUN, step(106, 1), step(109, 2)])
@@ -190,7 +190,7 @@ def test_a_step_waits_no_longer_than_it_takes() -> None:
 
 
 def test_clocks_of_two_attempts_may_differ() -> None:
-    """Time does not run backwards: what lay between them is nothing, and a remark says so."""
+    """Negative time between them counts as zero, and a remark says so."""
     found = account([*BEGUN, step(106, 1), event(50, "start", attempt=2, nodes=2), event(51, "notice", text="x")])
     assert found.wall_us == 7 * US
     assert found.remarks == (
@@ -223,7 +223,7 @@ def test_a_file_may_end_in_the_middle_of_a_line(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("line", ["1", '{"at": "now", "what": "start"}', '{"at": 1e400, "what": "x"}', '{"at": true}',
                                   '{"at": 1}', "[" * 100_000, '{"at": -1, "what": "x"}'])  # fmt: skip
-def test_what_is_no_event_is_counted(tmp_path: Path, line: str) -> None:
+def test_unreadable_lines_are_counted(tmp_path: Path, line: str) -> None:
     """Lines of any origin are counted."""
     path = tmp_path / "events.jsonl"
     path.write_text(line + "\n")
@@ -356,7 +356,7 @@ def runs(draw: st.DrawFn) -> tuple[list[Event], int, int]:
 @settings(deadline=None)
 @given(runs(), st.integers(0, 2**32))
 def test_work_is_lost_once(run: tuple[list[Event], int, int], seed: int) -> None:
-    """However often it is done again, each complete step either counts or was lost; and order does not matter."""
+    """Each complete step either counts or is lost once, for any number of repetitions and any order."""
     events, done, again = run
     found = account(events)
     assert len(found.steps) == len({each.step for each in found.steps})

@@ -100,7 +100,7 @@ def test_a_permutation_looks_random(size: int) -> None:
     after = permuted(np.full(20_000, size // 3 + 1), np.array([size]), keys)
     tenths = np.bincount(found * 10 // size, minlength=10)
     pairs = np.bincount(found * 3 // size * 3 + after * 3 // size, minlength=9)
-    assert tenths.min() > 1850  # 2,000 each, seven times the deviation of 42 to either side
+    assert tenths.min() > 1850  # 2,000 each, seven standard deviations of 42 to either side
     assert tenths.max() < 2300
     if size > 10:
         assert pairs.min() > 2222 - 7 * 45

@@ -1,4 +1,4 @@
-"""Tests of one rank: its device, its refusals, and its first weights."""
+"""Tests of a rank: its device, its refusals, and its first weights."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tests.training.ranks import FORKED, together
 SHAPE = Model(layers=2, width=24, heads=4, length=8, vocabulary=17)
 """Shape with sizes that cannot all be cut evenly."""
 LAYOUTS = [("ddp", 2, 1), ("fsdp", 3, 1), ("hsdp", 4, 1), ("tp", 4, 2)]
-"""A layout, so many ranks on two nodes or one, and how many share their samples."""
+"""A layout, the number of ranks on one or two nodes, and the number that shares samples."""
 CPU = torch.device("cpu")
 
 
@@ -34,7 +34,7 @@ def settings(layout: str = "fsdp", parallel: int = 1, **more: Any) -> Settings:
 
 
 def rank(on_node: int = 1, step: int = 0, accelerators: int = 0, **more: Any) -> Any:
-    """The first of one node."""
+    """Return the first rank of a node."""
     seat = Seat(0, 0, 0, 0)
     place = Place(settings(seed=5, **more), 1, seat, "127.0.0.1", on_node, on_node, "", step, accelerators=accelerators)
     return Rank(place, None)  # type: ignore[arg-type]
@@ -53,7 +53,7 @@ def bits(value: torch.Tensor) -> bytes:
 
 
 class Asked(TorchDispatchMode):  # type: ignore[misc]
-    """Count torch's operations where there is memory, by name."""
+    """Count torch's operations in memory by name."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -70,7 +70,7 @@ class Asked(TorchDispatchMode):  # type: ignore[misc]
 
 @pytest.fixture
 def accelerators(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], list[torch.device]]:
-    """Makes torch see so many; those that a rank takes."""
+    """Let torch see this number of accelerators; return those that a rank uses."""
 
     def seen(count: int) -> list[torch.device]:
         taken: list[torch.device] = []
@@ -112,8 +112,8 @@ def test_a_rank_takes_the_accelerator_of_its_place(accelerators: Callable[[int],
 def test_too_few_accelerators_are_said(
     ranks: int, had: int, sees: int, said: str, accelerators: Callable[[int], list[torch.device]]
 ) -> None:
-    """The message says what to do. A run that can never fit is not retried; a node that has lost some may recover, or
-    is left behind."""
+    """The message has a remedy. An impossible run is not retried; a node that lost some accelerators may recover, or is
+    left behind."""
     taken = accelerators(sees)
     with pytest.raises(ValueError if ranks > had else RuntimeError) as raised:  # `run` tells them apart
         rank(on_node=ranks, accelerators=had)._device()
@@ -135,9 +135,7 @@ def test_too_few_accelerators_are_said(
         ({"layout": "fsdp"}, 8, 0, "take more ranks, a shorter model.length, or a smaller model"),
     ],
 )
-def test_what_needs_less_memory_is_what_the_run_can_change(
-    more: dict[str, Any], world: int, at_once: int, said: str
-) -> None:
+def test_memory_advice_names_settings_of_the_run(more: dict[str, Any], world: int, at_once: int, said: str) -> None:
     assert _less(settings(**more), world, at_once).startswith(said)
 
 
@@ -213,7 +211,7 @@ def test_the_norm_of_many_gradients_is_asked_for_as_that_of_few() -> None:
 
 
 def test_a_device_is_told_of_all_copies_in_one_call() -> None:
-    """Copies to a snapshot and back use one call: a call for each weight would block, and be waited for."""
+    """Copies to a snapshot and back use a single call: a call for each weight would block."""
     model = Transformer(SHAPE)
     model.begin(3)
     one, other = State(model, settings()), State(Transformer(SHAPE), settings())
@@ -232,7 +230,7 @@ def test_a_device_is_told_of_all_copies_in_one_call() -> None:
 
 
 def drawn(seed: int) -> dict[str, torch.Tensor]:
-    """Return the weights with which runs begin: drawn one after the other, each as a whole."""
+    """Return the first weights of a run: drawn one after the other, each as a whole."""
     source, found = torch.Generator().manual_seed(seed), {}
     for name, weight in Transformer(SHAPE).named_parameters():
         size = 0.02 / (math.sqrt(2 * SHAPE.layers) if name.endswith(("out.weight", "down.weight")) else 1.0)
@@ -271,7 +269,7 @@ SAVED = Found(3, Path(), 1, {}, ())
 
 @pytest.mark.parametrize(("memory", "found", "begins"), [(0, None, 1), (7, None, 0), (0, SAVED, 0)])
 def test_weights_are_drawn_only_where_there_are_none(memory: int, found: Found | None, begins: int) -> None:
-    """A rank with weights from memory or a checkpoint need not draw them, which takes seconds."""
+    """A rank with weights from memory or a checkpoint does not draw them, which takes seconds."""
     drawn: list[int] = []
     it = rank(step=memory)
     it.laid = SimpleNamespace(model=SimpleNamespace(begin=drawn.append))

@@ -36,7 +36,7 @@ def job(name: str) -> dict[str, Any]:
 
 @contextlib.contextmanager
 def started(name: str, folder: Path, programs: Path, **own: str) -> Iterator[subprocess.Popen[str]]:
-    """The command of a job, with the variables that a job of one node gets; all of it ends with the block."""
+    """Start the command of a job with the variables of a single-node job; all processes end with the block."""
     told = job(name)
     environment = {
         **{key: str(value) for key, value in told.get("env", {}).items()},
@@ -71,7 +71,7 @@ def started(name: str, folder: Path, programs: Path, **own: str) -> Iterator[sub
 
 
 def run(name: str, folder: Path, programs: Path = OWN, **own: str) -> str:
-    """The output of a recipe that came to its end."""
+    """The output of a complete recipe."""
     with started(name, folder, programs, **own) as process:
         said, _ = process.communicate(timeout=WAIT_S)
         assert process.returncode == 0, said
@@ -86,7 +86,7 @@ def events(folder: Path, what: str) -> list[dict[str, Any]]:
 
 
 def ranks_of(launcher: int) -> list[int]:
-    """The processes below a launcher, without those that keep snapshots."""
+    """Return the processes below a launcher, without keepers of snapshots."""
     below = [launcher]
     for stat in sorted(Path("/proc").glob("[0-9]*/stat"), key=lambda path: int(path.parent.name)):
         with contextlib.suppress(OSError):
@@ -97,7 +97,7 @@ def ranks_of(launcher: int) -> list[int]:
 
 
 def killed_in_the_middle(name: str, folder: Path, after: int, programs: Path = OWN, **own: str) -> str:
-    """The output of a run of which the last rank was killed after some step."""
+    """Return the output of a run whose last rank was killed after some step."""
     with started(name, folder, programs, **own) as process:
         deadline = time.monotonic() + WAIT_S
         while not [event for event in events(folder, "step") if event["step"] >= after]:
@@ -111,9 +111,9 @@ def killed_in_the_middle(name: str, folder: Path, after: int, programs: Path = O
 
 
 def workers_of_ray(folder: str) -> list[int]:
-    """The processes that train, of the cluster of Ray with this folder.
+    """Return the training processes of the Ray cluster with this folder.
 
-    The raylet has started them. What they fork has their name, too, for a moment.
+    Its raylet starts them. Their children have the same name for a moment.
     """
     found = []
     for process in Path("/proc").glob("[0-9]*"):
@@ -167,7 +167,7 @@ def test_torchrun_ddp_survives_a_killed_rank(tmp_path: Path) -> None:
 
 @pytest.mark.long
 def test_an_evaluation_reads_the_last_checkpoint(tmp_path: Path) -> None:
-    """Another number of ranks wrote it than reads it."""
+    """Its number of ranks differs from the writer's."""
     run("torchrun-ddp", tmp_path / "it", TRAINING, STEPS="40")
     run("evaluation", tmp_path / "it", TRAINING, PET_NPROC_PER_NODE="3")
     found = json.loads((tmp_path / "it" / "evaluation.json").read_text())

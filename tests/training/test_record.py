@@ -23,7 +23,7 @@ Event = dict[str, Any]
 
 
 def a_run(steps: int = 20, failing: tuple[int, ...] = (), losses: dict[int, float] | None = None) -> Iterator[Event]:
-    """Yield events with one second per step and per failure, after which no step is repeated."""
+    """Yield events with a second for each step and failure, without repeated steps."""
     told = {"settings": {"tracking": {"url": "https://me:secret@host/?token=abc&x=1"}}, "versions": {"python": "3.13"}}
     yield {"at": 0, "what": "start", "name": "run", "job": "7", "attempt": 1, "nodes": ["a", "b"], **told}
     yield {"at": 0, "what": "generation", "number": 1, "world": 4, "nodes": ["a", "b"], "source": "nothing", "step": 1}
@@ -76,7 +76,7 @@ def valid(found: Any) -> None:
 
 
 def test_a_record_holds_to_its_schema() -> None:
-    """Records of a whole run, of half of one, and of none."""
+    """This covers records of a whole, a partial, and an empty run."""
     events = list(a_run(3000, failing=(100, 200)))
     for found in (record.record(events), record.record(events[:50]), record.record([])):
         valid(found)
@@ -112,7 +112,7 @@ def test_a_run_that_goes_on_is_open() -> None:
 
 
 def test_a_curve_is_thinned_where_nothing_happens() -> None:
-    """First, last, extremes, what is no number and the neighbours of failures stay."""
+    """First, last, extreme and non-numeric points stay, and the neighbours of failures."""
     nan = float("nan")
     found = record.record(a_run(50_000, failing=(777, 31_234), losses={12_345: 9.0, 23_456: 1.0, 40_001: nan}))
     steps = kept(found)

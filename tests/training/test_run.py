@@ -42,7 +42,7 @@ def test_a_run_keeps_its_pace(tmp_path: Path) -> None:
 
 
 def test_killed_ranks_cost_a_step_each_and_nothing_else(undisturbed: Run, tmp_path: Path) -> None:
-    """Whichever rank, whenever: at most one completed step comes again, and the weights are the same bit for bit."""
+    """A failure of any rank at any time repeats at most one completed step, and the weights are bit-identical."""
     chance = random.Random()  # noqa: S311
     with running(tmp_path, ranks=4, **SETTINGS) as run:
         for step in (5, 11, 17):
@@ -65,7 +65,7 @@ def test_killed_ranks_cost_a_step_each_and_nothing_else(undisturbed: Run, tmp_pa
 
 @pytest.mark.long
 def test_a_lost_node_is_left_behind(undisturbed: Run, tmp_path: Path) -> None:
-    """Another node has its part of the state: the rest continue from memory."""
+    """Another node has its part of the state: the rest continues from memory."""
     with running(tmp_path, nodes=3, ranks=1, **SETTINGS) as run:
         run.until_step(8)
         run.kill_node(1)
@@ -131,7 +131,7 @@ def test_a_run_that_is_asked_to_stop_goes_on_later(undisturbed: Run, tmp_path: P
     ("layout", "more"), [("ddp", {}), ("tp", {"tensor_parallel": 2}), ("hsdp", {}), ("fsdp", {"micro": 1})]
 )
 def test_layouts_learn_the_same(undisturbed: Run, tmp_path: Path, layout: str, more: dict[str, Any]) -> None:
-    """However the model lies on the ranks, and however many samples are computed at once."""
+    """This holds for any layout, and for any number of samples computed at once."""
     run = finished(tmp_path, ranks=4, layout=layout, **{**SETTINGS, "steps": 3, "warmup": 10}, **more)
     expected = undisturbed.losses()
     assert run.losses()[1] == pytest.approx(expected[1], rel=1e-5)

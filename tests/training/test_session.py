@@ -53,7 +53,7 @@ def made(layout: str) -> nn.Module:
 def loop(
     rank: int, folder: Path, layout: str, at: Callable[[int], None] = lambda step: None, last: int = LAST, **more: Any
 ) -> tuple[int, str, bool]:
-    """The step that it went on from, the digest of what it has learned, and whether it was asked to stop."""
+    """Train, and return the step of the start, the digest of the result, and whether a stop was requested."""
     model = made(layout)
     optimizer = torch.optim.AdamW(model.parameters(), lr=0.01)
     scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 5, 0.9)
@@ -86,7 +86,7 @@ def die(rank: int, step: int) -> None:
 
 
 def interrupted(world: int, work: Callable[[int], Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Run ranks of which one is killed; the others are ended with it, as by a launcher, and restarted by the caller."""
+    """Run ranks and kill one; the others are ended with it, as by a launcher, and the caller restarts them."""
     ranks = begun(world, work)
     ranks[1][0].join()
     for process, _ in ranks:
@@ -133,7 +133,7 @@ def test_without_snapshots_a_checkpoint_is_where_it_goes_on(
 
 
 def test_fewer_ranks_take_the_parts_of_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One rank combines the parts that two ranks have left in memory."""
+    """A single rank combines the parts that two ranks have left in memory."""
     interrupted(2, lambda rank: loop(rank, tmp_path / "it", "fsdp", functools.partial(die, rank)), monkeypatch)
     [(first, found, _)] = together(1, lambda rank: loop(rank, tmp_path / "it", "fsdp", last=LOST_AT - 1))
     [(_, undisturbed, _), _] = together(2, lambda rank: loop(rank, tmp_path / "one", "fsdp", last=LOST_AT - 1))
@@ -141,7 +141,7 @@ def test_fewer_ranks_take_the_parts_of_all(tmp_path: Path, monkeypatch: pytest.M
 
 
 def test_asked_to_stop_it_saves_and_goes_on_later(tmp_path: Path) -> None:
-    """Whichever rank is asked: all stop after the same step. Only what a job said is left, no memory."""
+    """For any signalled rank, all stop after the same step. Only the checkpoint is left, no memory."""
 
     def stop(rank: int, step: int) -> None:
         if rank == 1 and step == 4:
@@ -163,7 +163,7 @@ def test_a_run_that_is_through_has_nothing_to_do(tmp_path: Path) -> None:
 
 
 def test_a_missing_part_of_the_state_is_said(tmp_path: Path) -> None:
-    """Another model is refused, too: nothing is silently trained anew."""
+    """Another model is refused, too: nothing is silently trained again."""
 
     def resumed(width: int, **more: Any) -> str:
         model = nn.Linear(width, 4)

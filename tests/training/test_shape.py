@@ -30,7 +30,7 @@ MISFITS = [
 
 
 @pytest.mark.parametrize(("more", "ranks", "words"), MISFITS)
-def test_what_does_not_fit_says_the_arithmetic(more: dict[str, Any], ranks: list[int], words: str) -> None:
+def test_misfit_shows_the_arithmetic(more: dict[str, Any], ranks: list[int], words: str) -> None:
     assert misfit(settings(**more), ranks) == words
 
 
@@ -49,8 +49,8 @@ def test_placement_of_shards() -> None:
     assert held == {"ddp": [0, 0, 0, 0], "hsdp": [0, 1, 0, 1], "fsdp": [0, 1, 2, 3], "tp": [0, 1, 2, 3]}
 
 
-def test_who_lost_a_node_goes_on_with_as_many_as_fit() -> None:
-    """Tensor parallel ranks come in groups, copies of nodes in whole ones."""
+def test_run_continues_with_the_ranks_that_fit() -> None:
+    """Tensor parallel ranks stay in groups, and copies of nodes are whole."""
     parallel = settings(layout="tp", tensor_parallel=2, model=Model(heads=4))
     assert [(seat.node, seat.local) for seat in seats(parallel, [2, 1])] == [(0, 0), (0, 1)]
     assert [(seat.node, seat.local) for seat in seats(settings(layout="hsdp"), [2, 3])] == [
@@ -63,7 +63,7 @@ def test_who_lost_a_node_goes_on_with_as_many_as_fit() -> None:
 
 
 def test_second_copies_go_to_another_node() -> None:
-    """Parts that no other node has are copied; with one node, none."""
+    """Parts that no other node has are copied; a single node copies none."""
     assert buddies(seats(settings(), [2, 1, 1])) == {0: 1, 1: 1, 2: 2, 3: 0}
     assert buddies(seats(settings(layout="ddp"), [1, 1])) == {}
     assert buddies(seats(settings(layout="hsdp"), [2, 2])) == {}

@@ -1,4 +1,4 @@
-"""Shards: how they are made, what they must be, and what is said when they are not."""
+"""Shards: creation, requirements, and errors."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def refused_sample(folder: Path, shard: int, sample: int) -> str:
 
 
 def test_every_token_has_what_comes_before_it(folder: Path) -> None:
-    """Samples are dealt out to the shards, overlap by one token, and leave none out between them."""
+    """Samples are distributed over the shards, overlap by a token, and leave none out."""
     found = opened(folder)
     samples = {bytes(found.tokens(shard, sample).astype(np.uint8)) for shard in range(3) for sample in range(26)}
     assert samples == {TEXT[at : at + 65] for at in range(0, 78 * 64, 64)}
@@ -131,7 +131,7 @@ def test_tokens_of_other_tokenizers(tmp_path: Path) -> None:
         (None, [], "{text}: No such file or directory"),
     ],
 )
-def test_what_no_shards_can_be_made_of(
+def test_refuses_unusable_input(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], text: bytes | None, words: list[str], said: str
 ) -> None:
     path = tmp_path / "text"
@@ -203,7 +203,7 @@ def test_an_index_that_cannot_be(folder: Path, values: dict[str, Any], said: str
     ],
 )
 def test_a_shard_that_cannot_be(folder: Path, values: dict[str, Any], said: str) -> None:
-    """Names lead nowhere else, and no size is believed that makes no sense."""
+    """Names cannot leave the folder, and impossible sizes are refused."""
     change_shard(folder, **values)
     assert f"{folder}/index.json{said}" in refused(folder)
 
@@ -262,7 +262,7 @@ def test_a_corrupt_sample(folder: Path) -> None:
 
 
 def test_an_index_of_other_shards(folder: Path) -> None:
-    """Samples that lie elsewhere, or are longer, are not taken for those of the index."""
+    """Samples at other places, or of other lengths, are not taken for those of the index."""
     path = folder / "shard-000001.tar"
     content = path.read_bytes()
     path.write_bytes(content[512:] + bytes(512))

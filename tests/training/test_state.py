@@ -1,4 +1,4 @@
-"""The state of a run, cut in any way and put together in another."""
+"""The state of a run, split in any way and joined in another."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from training.state import State
 
 
 def cut(whole: torch.Tensor, rows: int, columns: int) -> dict[int, tuple[list[Piece], torch.Tensor]]:
-    """Snapshots of as many ranks as there are tiles."""
+    """Return snapshots of as many ranks as there are tiles."""
     found: dict[int, tuple[list[Piece], torch.Tensor]] = {}
     at_row = 0
     for band in whole.tensor_split(rows):
@@ -55,7 +55,7 @@ def test_parts_of_one_cut_make_up_those_of_another() -> None:
             assert torch.equal(target, whole[start[0] : start[0] + shape[0], start[1] : start[1] + shape[1]])
 
 
-def test_what_several_ranks_hold_counts_once() -> None:
+def test_replicated_weights_count_once() -> None:
     whole = torch.randn(4, 4)
     twice = {shard: cut(whole, 1, 1)[0] for shard in (0, 1)}
     assert len(list(sources_of(twice)("w/weight"))) == 1
@@ -86,7 +86,7 @@ def folder() -> Iterator[Path]:
 
 @pytest.mark.parametrize("advice", [memory.POPULATE, 12345])
 def test_no_snapshot_waits_for_pages(advice: int, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whether the kernel can be asked for them or not; what was in memory stays."""
+    """This holds with and without the kernel's support; the memory's content stays."""
     monkeypatch.setattr(memory, "POPULATE", advice)
     kept = Memory(folder / "it", PAGES * mmap.PAGESIZE)
     assert faults(lambda: kept.tensor.fill_(7)) < PAGES // 100
@@ -97,7 +97,7 @@ def test_no_snapshot_waits_for_pages(advice: int, folder: Path, monkeypatch: pyt
 @pytest.mark.parametrize("advice", [memory.POPULATE, 12345])
 @pytest.mark.parametrize("shape", [(), (0,), (3,), (2, 100_003)])
 def test_pages_of_any_tensor(shape: tuple[int, ...], advice: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """However it lies in them."""
+    """This holds for any place of the tensor in them."""
     monkeypatch.setattr(memory, "POPULATE", advice)
     populate(torch.empty(shape, dtype=torch.bfloat16))
 
@@ -111,8 +111,8 @@ def test_memory_that_cannot_be_had_is_said(folder: Path) -> None:
 
 
 def test_a_checkpoint_has_twelve_bytes_a_parameter(tmp_path: Path) -> None:
-    """Estimates count the same: float32 weights, two moments, and little else. tests/physics/test_transformer.py has
-    the same number for the shape."""
+    """Estimates use the same count: float32 weights, two moments, and little else. tests/physics/test_transformer.py
+    has the same number for the shape."""
     shape = Model(layers=4, width=256, heads=4, length=64, vocabulary=4096)
     trained = Transformer(shape)
     parameters = sum(weight.numel() for weight in trained.parameters())

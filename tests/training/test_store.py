@@ -62,7 +62,7 @@ def _quick(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 @pytest.fixture(params=["directory", "memory://", "file://", "troubled://"])
 def source(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """A place that has one file."""
+    """A place with a single file."""
     if request.param in ("directory", "file://"):
         (tmp_path / "from").mkdir()
         (tmp_path / "from/a.tar").write_bytes(CONTENT)
@@ -171,7 +171,7 @@ def test_a_place_that_nobody_knows() -> None:
 
 
 def test_secrets_in_a_url_are_never_shown() -> None:
-    """Neither by the place nor by what a library says of it."""
+    """Neither the place nor a library's error shows them."""
     url = "troubled://me:hunter2@bucket/from?token=geheim"
     there = Store(url)
     Troubled.failures = [RuntimeError(f"no access to {url}")] * 3
@@ -196,7 +196,7 @@ def test_a_cached_file_of_another_size_is_fetched_anew(tmp_path: Path) -> None:
     assert (tmp_path / f"{DIGEST}.shard").read_bytes() == CONTENT
 
 
-def test_what_a_killed_rank_left_is_cleared(tmp_path: Path) -> None:
+def test_files_of_a_killed_rank_are_removed(tmp_path: Path) -> None:
     """Unfinished files of running ranks stay."""
     other = tmp_path / f"{'ab' * 32}.x.part"
     for path in (tmp_path / f"{DIGEST}.x.part", other):
@@ -222,7 +222,7 @@ def steps_of(source: str, cache: Path | str, steps: int = 160) -> tuple[np.ndarr
 
 @pytest.fixture
 def remote(tmp_path: Path) -> str:
-    """Shards in memory; and what they read as is what they read as from a directory."""
+    """Shards in memory, and the tokens that they have in a directory."""
     folder = make_shards(tmp_path)
     for path in Path(folder).iterdir():
         fsspec.filesystem("troubled").pipe(f"/bucket/shards/{path.name}", path.read_bytes())
@@ -274,7 +274,7 @@ def test_without_a_usable_cache_it_goes_on(
         monkeypatch.setattr(tempfile, "mkstemp", _failing(OSError(30, why)))
     else:
         why = "No space left on device"
-        monkeypatch.setattr(os, "utime", _failing(OSError(28, why)))  # this is not needed
+        monkeypatch.setattr(os, "utime", _failing(OSError(28, why)))  # this part is not needed
         monkeypatch.setattr(Path, "replace", _failing(OSError(28, why)))
     found, notices = steps_of(remote, cache)
     assert np.array_equal(found, steps_of(str(tmp_path / "shards"), "")[0])
@@ -327,14 +327,14 @@ def fill(filesystem: Any, number: int, size: int = 1000) -> tuple[str, int, str]
 
 
 def test_a_cache_keeps_to_its_room(tmp_path: Path) -> None:
-    """The oldest files go; a reader can read one to its end."""
+    """The oldest files are removed; a reader can finish reading one."""
     there = Store("troubled://bucket", str(tmp_path), room=3500)
     files = [fill(there._filesystem, number) for number in range(5)]
     held = []
     for number, file in enumerate(files[:3]):
         held.append(there.open(*file))
         os.utime(tmp_path / f"{file[2]}.shard", (number, number))
-    there.open(*files[0])  # is wanted again
+    there.open(*files[0])  # is needed again
     there.open(*files[3])
     assert set(cached(tmp_path)) == {f"{file[2]}.shard" for file in (files[0], files[2], files[3])}
     assert held[1].read(0, 1000) == bytes([1]) * 1000

@@ -35,7 +35,7 @@ def test_a_stream_has_what_was_written_whatever_the_sizes(size: int, tmp_path: P
 
 
 def refusing(monkeypatch: pytest.MonkeyPatch, name: str, flags_of: Callable[..., int]) -> list[int]:
-    """Makes a call of the system refuse what goes past the page cache; what it was asked so."""
+    """Let a system call refuse direct writes; record those requests."""
     plain, refused = getattr(os, name), []
 
     def instead(first: Any, *more: Any) -> Any:
@@ -54,7 +54,7 @@ def refusing(monkeypatch: pytest.MonkeyPatch, name: str, flags_of: Callable[...,
 def test_a_file_system_without_direct_writes_gets_others(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Some refuse when a file is opened, some when it is written."""
+    """Some file systems refuse when a file is opened, some when it is written."""
     flags = {"open": lambda path, flags, *_: flags, "pwrite": lambda fd, *_: fcntl.fcntl(fd, fcntl.F_GETFL)}
     content = os.urandom(2**23 + 77)
     with monkeypatch.context() as patched:
@@ -84,7 +84,7 @@ def test_a_disk_that_takes_nothing_is_an_error(tmp_path: Path, monkeypatch: pyte
     assert caught.value.errno == errno.EIO
 
 
-def test_whatever_stops_the_writer_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_writer_errors_are_raised(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """`check` raises the error, which torch.save would hide."""
 
     def no_memory(*_: Any) -> None:
@@ -108,7 +108,7 @@ def test_a_stream_without_memory_leaves_no_file_open(tmp_path: Path, monkeypatch
 
 
 def test_new_folders_are_on_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A checkpoint in a folder that a crash takes away is none."""
+    """A checkpoint is lost if a crash removes its folder."""
     synced: list[Path] = []
     monkeypatch.setattr(module, "sync", synced.append)
     make(tmp_path / "new" / "folder")

@@ -105,7 +105,7 @@ def test_a_tracker_that_comes_back_is_told_what_was_kept() -> None:
     assert told.said() == ["tracking: test was not told of 50 steps"]
 
 
-def test_what_breaks_off_half_way_is_told_once_more() -> None:
+def test_interrupted_delivery_is_repeated() -> None:
     """The order stays the same."""
     sink = Heard()
     told = Tracker(sink, "test", rest_s=0.01)
@@ -123,7 +123,7 @@ def test_what_breaks_off_half_way_is_told_once_more() -> None:
 
 
 def test_refused_values_are_not_retried() -> None:
-    """Steps that a tracker does not take hold up no others; a run that it does not take ends its work."""
+    """Steps refused by a tracker do not delay others; a refused run ends its work."""
     sink = Heard()
     told = Tracker(sink, "test", rest_s=LIMIT_S)
     told.start("run", {})
@@ -170,8 +170,8 @@ def test_a_full_disk_ends_no_run(tmp_path: Path) -> None:
     ]
 
 
-def test_nobody_listens(tmp_path: Path) -> None:
-    """An address is named without who opens it, and training has long gone on."""
+def test_silent_tracker_does_not_stop_training(tmp_path: Path) -> None:
+    """The message shows the address without credentials, and training continues."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
     told = tracker(Tracking("mlflow", f"http://me:secret@127.0.0.1:{port}"), tmp_path)
@@ -186,7 +186,7 @@ def test_nobody_listens(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("url", ["", "host:5000", "file:///etc/passwd"])
 def test_an_address_of_no_server_is_refused(tmp_path: Path, url: str) -> None:
-    """The error shows a valid one."""
+    """The error shows a valid address."""
     told = tracker(Tracking("mlflow", url), tmp_path)
     told.start("run", {})
     told.end("finished", LIMIT_S)
@@ -196,7 +196,7 @@ def test_an_address_of_no_server_is_refused(tmp_path: Path, url: str) -> None:
 
 
 class Strange(http.server.BaseHTTPRequestHandler):
-    """A server that is none of MLflow's; it notes what authorises."""
+    """A server other than MLflow, which records the authorization header."""
 
     heard: list[str]
     answer: tuple[int, dict[str, str], bytes]
@@ -263,7 +263,7 @@ def test_a_user_in_an_address_is_sent_as_one(monkeypatch: pytest.MonkeyPatch) ->
 
 @pytest.fixture(scope="module")
 def mlflow(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The address of an MLflow server of our own."""
+    """The address of a private MLflow server."""
     folder = tmp_path_factory.mktemp("mlflow")
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
@@ -278,7 +278,7 @@ def mlflow(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         stdin=subprocess.DEVNULL,
         stdout=log,
         stderr=log,
-        start_new_session=True,  # its workers end with it
+        start_new_session=True,  # workers of the server end with it
     )
     try:
         url = f"http://127.0.0.1:{port}"

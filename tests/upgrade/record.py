@@ -1,14 +1,14 @@
 """Record the states of stacks that one version of the toolkit has stamped, for test_upgrade.py.
 
-The version is the checkout whose components are on PYTHONPATH, and this file may be another checkout's:
+The components on PYTHONPATH have that version; this file may come from another checkout:
 
     git worktree add ../earlier REVISION
     PYTHONPATH=../earlier/components python tests/upgrade/record.py [STACK...]
 
 `local` is stamped for real on this machine, in a state folder of its own, and destroyed afterwards. The others are
 rehearsed: the real engine, with providers that only record. Secrets stay encrypted, under the public passphrase of
-rehearsals: they opened nodes that are gone. Paths of this machine are replaced, and what depends on the machine in
-the name of a node image is the same everywhere: see `image_name`.
+rehearsals: they opened nodes that are gone. Paths of this machine are replaced, and what depends on the machine in the
+name of a node image is the same everywhere: see `image_name`.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def engine(folder: Path, stack: Stack, live: bool) -> Iterator[Engine]:
 
 @contextlib.contextmanager
 def image_name() -> Iterator[None]:
-    """Name node images as on a machine with these package sources, this processor, and a caller who is not root."""
+    """Name node images as on a machine with these package sources, this processor, and an ordinary user."""
     room = ROOM if importlib.util.find_spec(ROOM) else ROOM_BEFORE_0_2
     with (
         mock.patch.object(importlib.import_module(f"{room}.apt"), "sources_of", return_value=("deb recorded",)),
@@ -125,8 +125,7 @@ def record(name: str, folder: Path) -> dict[str, Any]:
 
 
 def _disks(state: Path, stack: Stack) -> Iterator[tuple[str, str]]:
-    """Yield for each node of a machine room the file that says what its disk was made for, with the image's name as
-    `image_name` has it."""
+    """Yield the file with a disk's origin for each node of a machine room, with the image name of `image_name`."""
     if not (rooms := sorted(state.glob("rooms/*/nodes/*/node.json"))):
         return
     room = ROOM if importlib.util.find_spec(ROOM) else ROOM_BEFORE_0_2

@@ -1,7 +1,7 @@
-"""A change that removes or loses something: a preview says so, and an `up` waits for an approval.
+"""A change that removes or loses something: a preview reports it, and an `up` waits for an approval.
 
-The engine is real, and so is the state of the stamped stack. Nothing of it is alive, so no `up` here may get further
-than the program.
+The engine and the state of the stamped stack are real, but the cluster does not run, so that no `up` here may get
+further than the program.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def planned(declared: Mapping[str, Any]) -> Plan:
 
 @dataclass
 class Stamped:
-    """A stack that today's version has stamped, with a program that takes itself for no rehearsal."""
+    """A stack stamped by today's version, with a program outside of a rehearsal."""
 
     engine: Engine
     program: Path
@@ -114,20 +114,20 @@ def test_a_renamed_cluster_is_made_anew_with_a_yes_only(stamped: Stamped) -> Non
 
 
 def test_each_change_says_what_it_does(stamped: Stamped) -> None:
-    """All changes that need a yes come at once, and those that need none are not among them."""
+    """All changes that need an approval are listed at once, and no others."""
     users = [{**DECLARED_THEN["users"][0], "uid": 2999}, *DECLARED_THEN["users"][1:]]
     pools = [{**DECLARED_THEN["pools"][0], "count": 1, "machine": "sim-a100-small"}, *DECLARED_THEN["pools"][1:]]
     stamped.declare({**DECLARED_THEN, "users": users, "pools": pools})
     asked, _, _ = stamped.refused().partition("  hint: ")
     assert asked.splitlines() == [
         "2 changes need a person's yes:",
-        "  pool gpu machine: sim-h100 in the cluster, sim-a100-small in the declaration: taken down and made anew",
+        "  pool gpu machine: sim-h100 in the cluster, sim-a100-small in the declaration: removed and created again",
         "  user alice uid: 2001 in the cluster, 2999 in the declaration: data or state would be lost",
     ]
 
 
 def test_a_preview_says_what_the_declaration_changes(stamped: Stamped) -> None:
-    """In the words of a review, beside the names of properties that the engine shows."""
+    """The text is that of a review, next to the engine's property names."""
     pools = [{**DECLARED_THEN["pools"][0], "count": 3}, *DECLARED_THEN["pools"][1:]]
     stamped.declare({**DECLARED_THEN, "pools": pools})
     [told] = [each for each in stamped.told("info#err") + stamped.told("info") if each.startswith("Changes since")]

@@ -1,7 +1,8 @@
-"""An `up` with this version of a stack that an earlier one has stamped: it replaces no group and rolls no node.
+"""An `up` of this version on a stack stamped by an earlier version replaces no group and rolls no node. record.py
+recorded the states at the last commit of the earlier version.
 
-The states were recorded by record.py at the last commit of the earlier version. A change that needs more than the lists
-here allow extends them on purpose, with the reason, and says in the changelog what the next `up` does.
+A change with other effects extends the lists here on purpose, with the reason, and the changelog describes the next
+`up`.
 """
 
 from __future__ import annotations
@@ -35,16 +36,16 @@ MAY_UPDATE: Mapping[str, Mapping[str, str]] = {
     "kubernetes:admissionregistration.k8s.io/v1:ValidatingAdmissionPolicy": {"spec": "its refusals have other words"},
     "kubernetes:rbac.authorization.k8s.io/v1:Role": {"rules": "users submit by themselves"},
 }
-"""The properties of which an update may come, by type, and what it does."""
+"""Properties with allowed updates, by type, and their effect."""
 MAY_COME: Mapping[str, str] = {
     "kubernetes:admissionregistration.k8s.io/v1:ValidatingAdmissionPolicy": "users of a team are held apart",
     "kubernetes:admissionregistration.k8s.io/v1:ValidatingAdmissionPolicyBinding": "the same",
     "kubernetes:rbac.authorization.k8s.io/v1:ClusterRole": "users see nodes and quotas",
     "kubernetes:rbac.authorization.k8s.io/v1:ClusterRoleBinding": "the same",
 }
-"""Types of which an `up` may make more, and why."""
+"""Types of which an `up` may create more, and the reason."""
 MAY_COME_AND_GO = frozenset({"pulumi:providers:stampworks", "pulumi:providers:pulumi"})
-"""The version of the plugin is part of its name in a state; the engine itself says what was stamped."""
+"""Names in a state contain the plugin's version; the engine itself knows the stamped one."""
 GROUPS = {
     "local": ("stampworks:local:LocalGroup", 4),
     "aws-dev-g6": ("aws:autoscaling/group:Group", 1),
@@ -76,7 +77,7 @@ class Step:
     type: str
     urn: str
     properties: frozenset[str]
-    """The ones that differ, without what is inside of them."""
+    """Return the differing properties, without their content."""
 
     @property
     def is_allowed(self) -> bool:
@@ -97,7 +98,7 @@ Preview = Callable[[Recorded], list[Step]]
 
 @pytest.fixture
 def preview(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Preview:
-    """Preview today's program on a recorded state, in a backend of its own."""
+    """Preview today's program on a recorded state, in a separate backend."""
     monkeypatch.setenv("STAMPWORKS_STATE", str(tmp_path / "state"))
     monkeypatch.setenv("STAMPWORKS_CACHE", str(tmp_path / "cache"))
 
@@ -124,7 +125,7 @@ def _step(metadata: Mapping[str, Any]) -> Step:
 
 
 def without_looks(recorded: Recorded) -> Recorded:
-    """Have the engine trust the state: no machine room exists that a refresh could read."""
+    """Let the engine trust the state: no machine room exists that a refresh could read."""
     resources = [
         {key: value for key, value in one.items() if key != "refreshBeforeUpdate"}
         for one in recorded.deployment["resources"]
@@ -143,7 +144,7 @@ def test_an_up_replaces_no_group(name: str, preview: Preview) -> None:
 
 
 def test_an_up_rolls_no_node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The roll asks the room for which settings each disk was made, and renews nodes with other ones."""
+    """The roll reads the settings of each disk from the room, and renews nodes with other settings."""
     recorded = load(record.LIVE)
     monkeypatch.setenv("STAMPWORKS_STATE", str(tmp_path))
     this = processes.identify(os.getpid())

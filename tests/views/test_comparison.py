@@ -63,7 +63,7 @@ def test_lists_in_lists_are_words() -> None:
 
 
 def test_addresses_on_rails() -> None:
-    """Many are a range, and those that the cloud chooses a number: a list of empty texts says nothing."""
+    """Many addresses are a range, and addresses that the cloud chooses a number: a list of empty texts says nothing."""
     assert shown(("10.1.0.1", "10.1.1.1"), "rail_addresses", "") == "10.1.0.1, 10.1.1.1"
     assert shown(tuple(f"10.1.{rail}.1" for rail in range(8)), "rail_addresses", "") == "10.1.0.1 to 10.1.7.1, 8 rails"
     assert shown(("",) * 32, "rail_addresses", "") == "32 that the cloud chooses"
@@ -167,8 +167,8 @@ def test_every_declared_field_has_words(path: str, value: Any) -> None:
 
 
 @pytest.mark.parametrize(("path", "value"), IDENTITY.items())
-def test_what_tells_siblings_apart_is_expected(path: str, value: Any) -> None:
-    """The difference is listed, and does not count, however many addresses follow from it."""
+def test_differences_of_siblings_are_expected(path: str, value: Any) -> None:
+    """The difference is listed and does not count, with all addresses that follow from it."""
     a, b = ComparedSide("one", PLAN), ComparedSide("two", of(path, value))
     assert verdict(a, b) == "equal"
     text = comparison_text(a, b).split("\n\n")
@@ -201,14 +201,14 @@ def test_pods_follow_from_the_scheduler() -> None:
 
 
 def test_another_release_is_expected() -> None:
-    """Siblings get it one after the other; that it is so is said."""
+    """Siblings get it one after the other; the text says so."""
     newer = dataclasses.replace(PLAN, release=dataclasses.replace(PLAN.release, name="2027.02", versions=()))
     text = comparison_text(ComparedSide("a", PLAN), ComparedSide("b", newer))
     assert text.startswith("a and b: equal\n\nExpected between siblings\n  release: 2026.11 in a, 2027.02 in b\n\n")
 
 
 def test_causes_come_before_what_follows_from_them() -> None:
-    """A pool that is larger has more nodes, leaves and trunks, each of them said once."""
+    """A larger pool has more nodes, leaves and trunks, each listed once."""
     text = comparison_text(ComparedSide("a", PLAN), ComparedSide("b", of("pools[].count", 7)))
     assert text.startswith(
         "a and b: different\n"
@@ -250,7 +250,7 @@ def test_the_order_of_pools_counts() -> None:
 
 
 def test_a_difference_without_words_is_no_equality() -> None:
-    """An invalid plan has two entries of one name: a difference without an explanation is still reported."""
+    """An invalid plan has two entries of the same name: a difference without an explanation is still reported."""
     data = to_dict(PLAN)
     data["users"] = (*data["users"][:1], *data["users"])
     found = differences(PLAN, from_dict(Plan, data))
@@ -287,14 +287,14 @@ NOW, OTHER = fingerprint(PLAN), "0123456789abcdef"
         ),
     ],
 )
-def test_what_was_stamped(a: dict[str, str], b: dict[str, str], expected: str, last: str) -> None:
-    """Equal declarations are no equal clusters as long as one of them was not stamped again."""
+def test_comparison_shows_stamped_states(a: dict[str, str], b: dict[str, str], expected: str, last: str) -> None:
+    """Equal declarations are not equal clusters until both were stamped again."""
     sides = ComparedSide("a", PLAN, **a), ComparedSide("b", PLAN, **b)
     assert verdict(*sides) == expected
     assert comparison_text(*sides).splitlines()[-1] == "  " + last
 
 
-def test_what_differs_is_known_also_when_the_backend_is_silent() -> None:
+def test_difference_counts_without_the_backend() -> None:
     """A difference is an answer."""
     assert (
         verdict(ComparedSide("a", PLAN), ComparedSide("b", of("pools[].count", 5), unknown="no login")) == "different"
@@ -302,7 +302,7 @@ def test_what_differs_is_known_also_when_the_backend_is_silent() -> None:
 
 
 def test_as_data() -> None:
-    """Every difference with its path, its kind and its words; all of it is JSON."""
+    """Every difference has its path, kind and text; the data is JSON."""
     data = comparison_data(ComparedSide("a", PLAN), ComparedSide("b", of("pools[].count", 5), unknown="no login"))
     assert json.loads(json.dumps(data)) == data | {"differences": json.loads(json.dumps(data["differences"]))}
     assert data["b"]["stamped"] is None

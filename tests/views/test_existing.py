@@ -1,4 +1,4 @@
-"""Existing parts in words: what a plan and a review will not touch, and what two stacks share."""
+"""Existing parts in words: untouched parts of a plan and a review, and parts that two stacks share."""
 
 from __future__ import annotations
 

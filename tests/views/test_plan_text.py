@@ -1,4 +1,4 @@
-"""The plan as people read it. What the stacks look like is in tests/planning/golden."""
+"""The plan as text. tests/planning/golden has the text of the stacks."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def section(text: str, title: str) -> list[str]:
 
 @pytest.mark.parametrize("width", [80, 100, 120])
 def test_lines_fit_the_terminal(width: int) -> None:
-    """The test includes a cluster with two pools and all that can be declared."""
+    """The test includes a cluster with two pools and all declarable fields."""
     pools = [GPU | {"count": 1024}, {"name": "prep", "machine": "sim-cpu", "count": 3}]
     plan = plan_of(pools=pools, fabric={"leaf_nodes": 32, "oversubscription": 4})
     text = text_of(plan, planning.rules(plan, None), width)
@@ -47,7 +47,7 @@ def test_lines_fit_the_terminal(width: int) -> None:
 
 
 def test_thousands_of_nodes_fit_a_screen() -> None:
-    """Leaves that are alike share a line."""
+    """Equal leaves share a line."""
     plan = plan_of(pools=[GPU | {"count": 1023}], fabric={"leaf_nodes": 2, "rail_rate_mbps": 400})
     text = text_of(plan, ())
     assert len(text.splitlines()) < 70
@@ -59,7 +59,7 @@ def test_thousands_of_nodes_fit_a_screen() -> None:
 
 
 def test_leaves_are_shown_with_their_spines() -> None:
-    """Alike are those of one spine."""
+    """Leaves of the same spine are equal."""
     plan = plan_of(pools=[GPU | {"count": 64}], fabric={"leaf_nodes": 2, "spine_leaves": 16, "rail_rate_mbps": 400})
     assert section(text_of(plan, ()), "Leaves and trunks") == [
         "  leaf           trunk of each rail              nodes",
@@ -82,7 +82,7 @@ def test_a_cluster_without_rails_has_no_fabric_to_show() -> None:
 
 
 def test_a_single_leaf_has_no_trunk() -> None:
-    """The table says so, and the reasons why."""
+    """Table and reasons say so."""
     text = text_of(plan_of(pools=[GPU], fabric={"leaf_nodes": 4}), ())
     assert section(text, "Leaves and trunks") == [
         "  leaf     trunk of each rail  nodes",
@@ -103,7 +103,7 @@ def test_own_roles_and_checks_are_listed(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_nodes_that_only_the_cloud_can_name() -> None:
-    """A group without nodes in the plan still says how many there will be."""
+    """A group without nodes in the plan still has their number."""
     plan = plan_of(pools=[GPU])
     groups = tuple(dataclasses.replace(group, nodes=()) for group in plan.groups)
     text = text_of(dataclasses.replace(plan, groups=groups), ())
@@ -125,7 +125,7 @@ def test_findings_come_before_the_reasons_with_their_verdict_in_words() -> None:
 
 
 def test_a_warning_is_no_failure() -> None:
-    """The worst come first, each by its own word."""
+    """The worst findings come first, each with its own word."""
     findings = [
         planning.Finding("a", "pass", "fine", ""),
         planning.Finding("b", "unknown", "who knows", "ask", severity="warning"),
@@ -141,7 +141,7 @@ def test_a_warning_is_no_failure() -> None:
     ]
 
 
-def test_what_is_reached_is_a_table_of_each_pool() -> None:
+def test_expected_rates_are_a_table_of_each_pool() -> None:
     """Rates of a pool stand together, and each derivation once, for all pools that have it."""
     lines = section(text_of(aws(), ()), "Expected performance")
     at = next(index for index, line in enumerate(lines) if line.split()[:3] == ["gpu", "max", "min"])
@@ -154,8 +154,8 @@ def test_what_is_reached_is_a_table_of_each_pool() -> None:
     assert users == ["node.alltoall_busbw_gbs"] * 2
 
 
-def test_what_is_not_known_of_training_stands_with_it() -> None:
-    """Unknown values are beside the training, and not among all reasons."""
+def test_unknown_values_of_training_stand_with_it() -> None:
+    """Unknown values are shown with the training, and not among all reasons."""
     pool = {"name": "gpu", "machine": "p5", "count": 16}
     told = {"parameters": "8B", "tokens": "1T"}
     text = text_of(plan_of(cloud="aws", region="us-east-1", pools=[pool], training={"model": told}), ())
@@ -176,7 +176,7 @@ def test_the_size_of_a_fabric_stands_with_its_leaves() -> None:
 
 
 def test_a_cloud_as_it_is_read(request: pytest.FixtureRequest) -> None:
-    """The golden file has purchases, file systems and findings of a cloud, beside the declaration."""
+    """The golden file has purchases, file systems and findings of a cloud, in addition to the declaration."""
     plan, golden = aws(), DECLARED / "aws.txt"
     findings = planning.rules(plan, None, "2026-11-22")
     text = text_of(plan, findings)
@@ -212,7 +212,7 @@ def test_control_characters_are_shown_and_not_obeyed() -> None:
     assert text.startswith("cluster x\\x1b[2J on local")
 
 
-def test_what_is_for_scheduling_only_says_so() -> None:
+def test_scheduling_only_pool_is_marked() -> None:
     """The headline and the group say so; no addresses are shown."""
     big = {"name": "big", "machine": "sim-h100", "count": 512, "scheduling_only": True}
     text = text_of(plan_of(pools=[GPU, big]), ())

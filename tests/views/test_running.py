@@ -28,7 +28,7 @@ def test_before_the_first_step() -> None:
 
 
 def test_under_way() -> None:
-    """Speed and what is left come from the last steps, goodput from all of the time."""
+    """Speed and remaining time come from the last steps, goodput from all of the time."""
     assert told(START, step(1, 102.0), step(2, 103.0), step(3, 104.0)).line() == (
         "step 3/10, loss 2.500, 1k tokens/s, 7 s left, goodput 75%"
     )
@@ -45,7 +45,7 @@ def test_a_failure() -> None:
 
 
 def test_waiting_for_data_is_no_useful_time() -> None:
-    """Nor is any other stall."""
+    """The same holds for any other stall."""
     assert told(START, step(1, 102.0, stalled={"data": 0.5, "snapshot": 0.25})).line().endswith("goodput 12%")
 
 
@@ -59,7 +59,7 @@ def test_lines_that_come_in_halves() -> None:
         assert running.line() == "step 4/10, loss 2.500, goodput 25%"
 
 
-def test_what_cannot_be_read_is_left_out() -> None:
+def test_unreadable_text_is_left_out() -> None:
     """No text of a node ends the command that shows it."""
     running = told(START, step(1, 102.0))
     strange = ["", "{", "[]", "null", '{"at": "x"}', '{"at": 1e999, "what": "step"}', "[" * 100_000]

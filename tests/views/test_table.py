@@ -11,7 +11,7 @@ relaxed = settings(deadline=None)  # the machine's load says nothing about the c
 
 
 def test_numbers_stand_right_and_words_left() -> None:
-    """A column stands right when everything in it is a number, a number with a unit, or a dash."""
+    """A column is right-aligned if all its entries are numbers, numbers with a unit, or dashes."""
     assert table(("pool", "count", "rate", "note"), [("gpu", 4, "200 Mb/s", "a"), ("prep", 128, "-", "b")], 80) == [
         "  pool  count      rate  note",
         "  gpu       4  200 Mb/s  a",
@@ -50,7 +50,7 @@ def test_explained_rows_are_aligned_with_their_texts_between_them() -> None:
 
 
 def test_a_paragraph_keeps_its_indent() -> None:
-    """No word is broken."""
+    """Words are not broken."""
     assert paragraph("word " * 3 + "w" * 40, 30, "    ") == ["    word word word", "    " + "w" * 40]
 
 

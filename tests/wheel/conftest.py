@@ -1,4 +1,5 @@
-"""The wheel, built from what git would export, and an environment outside the repository that has nothing else."""
+"""The wheel, built from the files that git would export, and an environment outside of the repository with nothing
+else."""
 
 from __future__ import annotations
 
@@ -37,7 +38,7 @@ def checked(*argv: str | Path, cwd: Path, **environment: str) -> str:
 
 @pytest.fixture(scope="session")
 def exported(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The tree as it would be committed: files that git ignores are not there, those not yet added are."""
+    """Return the tree as git would commit it: without ignored files, with untracked ones."""
     folder = tmp_path_factory.mktemp("export")
     names = checked("git", "ls-files", "-z", "--cached", "--others", "--exclude-standard", cwd=ROOT).split("\0")
     for name in filter(None, names):

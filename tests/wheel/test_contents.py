@@ -1,4 +1,4 @@
-"""Contents of the wheel: everything the code opens, and nothing else."""
+"""Contents of the wheel: every file that the code opens, and nothing else."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ TRAVELLING |= {"workloads": "stampworks/workloads"} if (ROOT / "workloads").is_d
 
 
 def files(wheel: Path) -> dict[str, int]:
-    """Every file and whether it can be executed, but for what describes the wheel itself."""
+    """Return every file and whether it is executable, without the wheel's own metadata."""
     with zipfile.ZipFile(wheel) as archive:
         every = {info.filename: info.external_attr >> 16 & 0o111 for info in archive.infolist()}
     return {name: mode for name, mode in every.items() if ".dist-info/" not in name}
@@ -51,7 +51,7 @@ def test_a_source_distribution_builds_the_same_wheel(wheel: Path, exported: Path
     assert build(tree, "wheel").read_bytes() == wheel.read_bytes()
 
 
-def test_what_git_ignores_stays_out(wheel: Path, exported: Path, tmp_path: Path) -> None:
+def test_ignored_files_stay_out(wheel: Path, exported: Path, tmp_path: Path) -> None:
     """A wheel that is built in a dirty tree is the same."""
     tree = tmp_path / "tree"
     shutil.copytree(exported, tree, ignore=shutil.ignore_patterns("built"))
@@ -72,7 +72,7 @@ def test_workloads_travel_as_soon_as_they_are_there(exported: Path, tmp_path: Pa
 
 
 def test_the_metadata(wheel: Path) -> None:
-    """An index shows the license with its text, and a page whose links work without the repository."""
+    """An index shows the license text, and a page whose links work without the repository."""
     told = metadata(wheel)
     assert told["Version"] == VERSION
     assert told["License-Expression"] == "Apache-2.0"

@@ -16,7 +16,7 @@ pytestmark = [pytest.mark.engine, pytest.mark.cluster, pytest.mark.long]
 
 
 def test_a_program_of_a_few_lines_stamps_a_cluster(environment: Environment, tmp_path: Path) -> None:
-    """The commands of the page, in its order: a cluster comes, runs a job, and goes, without a word of warning."""
+    """The commands of the page, in order: a cluster is created, runs a job, and is destroyed without a warning."""
     (environment.project / "Pulumi.yaml").write_text(PROJECT)
     (environment.project / "__main__.py").write_text(PROGRAM)
     (tmp_path / "backend").mkdir()
@@ -47,7 +47,7 @@ def test_a_program_of_a_few_lines_stamps_a_cluster(environment: Environment, tmp
 
 
 def add_role_and_check(environment: Environment, variables: dict[str, str]) -> None:
-    """The role does its work on every node; a node that has lost it is drained by the check, in the check's words."""
+    """The role runs on every node; the check drains a node that has lost its effect, with the check's text."""
     head, _, rest = PROGRAM.partition("declaration = ")
     _, _, tail = rest.partition("\n)\n")
     files = {"__main__.py": head + EXTRAS + tail, "roles/datasets/tasks/main.yml": ROLE, "checks/datasets.sh": CHECK}
@@ -64,6 +64,6 @@ def add_role_and_check(environment: Environment, variables: dict[str, str]) -> N
     assert "DRAIN" in reason
     assert "Reason=health: datasets: /datasets is not there [" in reason
     environment.run(*on_node, "mkdir /datasets; stampworks-health", **variables)
-    # slurmctld counts a node that is given back as silent until it has asked it
+    # slurmctld counts a returned node as silent until it has asked it
     well = "for _ in $(seq 60); do stampworks status -s plan.json && exit; sleep 1; done; exit 1"
     assert "cluster demo on local: pass" in environment.run("bash", "-c", well, **variables)

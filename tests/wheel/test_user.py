@@ -21,7 +21,7 @@ COMMANDS, CHECK = (text for language, text in BLOCKS if language == "sh")
 
 
 def test_a_plan_of_a_stack(environment: Environment) -> None:
-    """`stampworks plan` needs a file and no clone; without a name of a stack folder, the project's own is meant."""
+    """`stampworks plan` needs a file and no clone; the project's own folder of stacks is the default."""
     (environment.project / "Pulumi.yaml").write_text(PROJECT)
     (environment.project / "Pulumi.dev.yaml").write_text(STACK)
     by_name = environment.run("stampworks", "plan", "-s", "dev")
@@ -105,7 +105,7 @@ MISTAKES = {
 
 
 def test_types_are_checked_in_a_users_program(environment: Environment) -> None:
-    """The programs of the page pass a strict checker, and each mistake is found in its own line, with nothing else."""
+    """The programs of the page pass a strict checker, and each mistake is found in its own line."""
     begin = f"{PROGRAM}\n{EXTRAS}\n{STACK_PROGRAM}\nfrom stampworks import Fabric\n"
     first = begin.count("\n") + 1
     said = typed(environment, begin + "".join(f"{mistake}\n" for mistake in MISTAKES))

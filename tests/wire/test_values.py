@@ -1,4 +1,4 @@
-"""Values cross the wire and come back as they were, and differences are found where they are."""
+"""Values survive the wire unchanged, and differences are found at their places."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def struct(**values: Any) -> Struct:
 
 
 def test_data_comes_back_as_it_was() -> None:
-    """Text, numbers, truth, lists and mappings survive the way there and back."""
+    """Text, numbers, booleans, lists and mappings survive a round trip."""
     data = {"text": "a", "whole": 3, "part": 2.5, "yes": True, "list": [1, ["b"], {"c": []}], "map": {"x": {}}}
     assert decode(encode(data)) == data
 
@@ -34,7 +34,7 @@ def test_whole_doubles_become_integers() -> None:
 
 
 def test_members_without_a_value_are_left_out() -> None:
-    """Null and absent are one thing, in both directions."""
+    """Null and absent are the same, in both directions."""
     assert decode(struct(a=None, b={"c": None, "d": 1})) == {"b": {"d": 1}}
     assert decode(struct(a={SIGNATURE: SECRET, "value": None}, b={SIGNATURE: SECRET})) == {}
     assert "a" not in encode({"a": None}).fields
@@ -49,7 +49,7 @@ def test_an_unknown_value_keeps_its_mark() -> None:
 
 @pytest.mark.parametrize(("value", "known"), [({"a": [1]}, True), ({"a": [{"b": UNKNOWN}]}, False), (UNKNOWN, False)])
 def test_is_known_looks_all_the_way_down(value: Any, known: bool) -> None:
-    """One unknown leaf makes the whole value unknown."""
+    """An unknown leaf makes the whole value unknown."""
     assert is_known(value) is known
 
 

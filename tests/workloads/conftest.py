@@ -1,4 +1,4 @@
-"""Starts the programs as Slurm does, one process for each rank, on loopback addresses of their own."""
+"""Start the programs as Slurm does: a process for each rank, on its own loopback address."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ LIMIT_S = 60
 
 
 class Start:
-    """Some ranks, each a node of its own with one rail, which is loopback."""
+    """Some ranks, each acting as a node with a rail on loopback."""
 
     def __init__(self, world: int, programs: Sequence[str], out: Path, **options: Any) -> None:
         self.names = [f"node-{rank}" for rank in range(world)]
@@ -51,7 +51,7 @@ class Start:
         )
 
     def until_measuring(self, rank: int) -> None:
-        """Returns when a transfer from this rank's rail is under way."""
+        """Wait until a transfer from this rank's rail is under way."""
         end = f"{2 + rank:02X}00007F:"  # 127.0.0.x as the kernel writes it
         open_ = Path("/proc/net/tcp")
         wait_for(lambda: any(f": {end}" in line and " 01 " in line for line in open_.read_text().splitlines()), LIMIT_S)
@@ -63,7 +63,7 @@ class Start:
         self.processes[rank].send_signal(signal.SIGSTOP)
 
     def heard(self) -> Heard:
-        """Return the output of all ranks, read as the judge reads it; each file beside it matches the schema."""
+        """Return the output of all ranks, read as the judge reads it; each result file matches the schema."""
         said = "".join(process.communicate(timeout=LIMIT_S)[0] for process in self.processes if self._runs(process))
         for path in self.out.glob("*.json"):
             jsonschema.validate(json.loads(path.read_text()), SCHEMA)

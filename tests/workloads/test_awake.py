@@ -18,7 +18,7 @@ def children() -> list[int]:
 
 
 def until(what: bool, pid: int) -> bool:
-    """Whether a process has become what it should be."""
+    """Wait until a process has reached a state; return whether it did."""
     end = time.monotonic() + 30
     while time.monotonic() < end:
         try:

@@ -1,4 +1,4 @@
-"""A part that differs from its writer's data is noticed, and a third rank tells who is to blame."""
+"""A part that differs from its writer's data is noticed, and a third rank tells which rank is to blame."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SIZE = 3 * 2**20 + 17
 
 
 def readings(folder: Path, world: int = 3) -> list[Reading]:
-    """Return the input of each rank, with an answer of its own: all have saved their part."""
+    """Return the input of each rank with its own answer; all have saved their part."""
     saved = {rank: save(folder / f"part-{rank}-0", f"{rank}.0", SIZE) for rank in range(world)}
     names = {rank: NAMES[rank] for rank in range(world)}
     options = Options(directory=str(folder), bytes=SIZE)
@@ -30,7 +30,7 @@ def readings(folder: Path, world: int = 3) -> list[Reading]:
 
 
 def judged(each: list[Reading], doubts: dict[int, list[Any]] | None = None) -> tuple[list[int], list[Problem]]:
-    """Whose parts are torn, and what all say together."""
+    """Return the owners of torn parts, and the common messages."""
     told = doubts or {rank: doubt(reading) for rank, reading in enumerate(each)}
     torn = [writer for reading in each for writer in second_look(reading, told)]
     return torn, [problem for reading in each for problem in reading.answer.problems]
@@ -64,7 +64,7 @@ def test_a_part_with_another_byte(tmp_path: Path) -> None:
 
 
 def test_wrong_readers_are_blamed(tmp_path: Path) -> None:
-    """The reader is blamed if others find the part whole; with two ranks it cannot be told."""
+    """The reader is blamed if others find the part complete; two ranks alone cannot tell."""
     doubts = {0: [1, "other bytes are there"], 1: [], 2: []}
     what = "part 1 of node-1 is not what it wrote and synced"
     why = f"it reads that {what}: other bytes are there; node-2 reads it as it was written"
@@ -87,7 +87,7 @@ def test_a_part_that_is_not_there(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("world", [2, 3])
-def test_who_cannot_read_settles_nothing(tmp_path: Path, world: int) -> None:
+def test_failed_reader_blames_no_writer(tmp_path: Path, world: int) -> None:
     """Neither the writer nor its first reader is blamed."""
     each, other = readings(tmp_path, world), world - 1
     (tmp_path / "part-1-0").unlink()
@@ -116,8 +116,9 @@ def test_all_ranks_write_at_once(start: Starter, tmp_path: Path) -> None:
     assert not list(tmp_path.glob("stampworks*"))
 
 
-def test_what_killed_starts_have_left_is_cleaned_away(tmp_path: Path) -> None:
-    """Only folders with our name and owner that are older than any start are removed; no link is followed."""
+def test_remains_of_killed_starts_are_removed(tmp_path: Path) -> None:
+    """Only folders with the toolkit's name and this owner that are older than any start are removed; no link is
+    followed."""
     precious, own = tmp_path / "precious", tmp_path / "stampworks-12.0-20001"
     gone, young, strange = (
         tmp_path / name for name in ("stampworks-7.0-20002", "stampworks-8.0-20003", "stampworks-x")
@@ -138,7 +139,7 @@ def test_what_killed_starts_have_left_is_cleaned_away(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="gives a folder away")
-def test_what_somebody_else_owns_is_left_alone(tmp_path: Path) -> None:
+def test_folders_of_others_are_left_alone(tmp_path: Path) -> None:
     """Its name does not matter."""
     own, other = tmp_path / "stampworks-12.0-20001", tmp_path / "stampworks-7.0-20002"
     for folder in (own, other):

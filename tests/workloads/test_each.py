@@ -1,4 +1,4 @@
-"""Work on two accelerators that are none, each in a process of its own: what one does takes nothing from the other."""
+"""Work on two simulated accelerators, each in a separate process: neither affects the other."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ TWO = {"cuda:0": "first", "cuda:1": "second"}
 
 
 def measure(folder: str, device: str, answer: Answer, begin: Begin) -> None:
-    """Both have come before either begins: it finds the other's mark."""
+    """Measure after both have started: each finds the other's mark."""
     if device == "second":
         time.sleep(0.3)  # an accelerator that initializes late
     Path(folder, device).touch()
@@ -71,7 +71,7 @@ def test_each_answers_for_itself(tmp_path: Path, answer: Answer) -> None:
 def test_one_that_breaks_is_named_and_takes_nothing_along(
     how: str, what: str, answer: Answer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Half a measurement is no value in any case, and the other one's stands."""
+    """A partial measurement gives no value, and the other value stays."""
     monkeypatch.setattr("validation.each.LATE_S", 3.0)
     on_each(TWO, functools.partial(breaks, how), answer, 0.0 if how == "hangs" else 9.0)
     assert [(each.node, each.what) for each in answer.problems] == [("gpu-001", what)]

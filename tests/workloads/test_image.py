@@ -28,7 +28,7 @@ Buildah = Callable[..., str]
 
 @pytest.fixture(scope="module")
 def buildah(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Buildah]:
-    """buildah with a storage of its own."""
+    """buildah with separate storage."""
     if os.geteuid():
         pytest.skip("needs root")
     assert shutil.which("buildah"), "buildah is not on PATH: python3 -m tools.prepare --long"
@@ -83,7 +83,7 @@ def test_the_image_runs_the_programs(buildah: Buildah, built: str) -> None:
 
 
 def test_the_image_can_train(buildah: Buildah, built: str) -> None:
-    """The other workload starts in the same way, with all that it reads."""
+    """The other workload starts in the same way, with all files that it reads."""
     container = buildah("from", built)
     program = "import training.rank, training.data, fsspec, sys; from training.data import Stream"
     buildah("run", "--isolation", "chroot", container, "--", "python3", "-c", program)

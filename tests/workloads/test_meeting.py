@@ -16,7 +16,7 @@ from tests.project import wait_for
 
 WAIT_S = 0.5
 MANY = 60
-"""Waits that would take half a minute if each took its time."""
+"""Test waits that would take half a minute each."""
 
 
 Together = Callable[..., list[Meeting]]
@@ -24,7 +24,7 @@ Together = Callable[..., list[Meeting]]
 
 @pytest.fixture
 def met() -> Iterator[Together]:
-    """Ranks that have met, each as if it were a process of its own; afterwards no line is open."""
+    """Yield connected ranks, each as if in a separate process; all connections are closed afterwards."""
     all_met: list[Meeting] = []
 
     def begin(world: int = 2) -> list[Meeting]:
@@ -74,7 +74,7 @@ def test_silent_ranks_are_awaited_once(met: Together) -> None:
 
 
 def test_ranks_that_give_up_are_not_awaited(met: Together) -> None:
-    """Its reason is known, and it takes part in the next program."""
+    """The reason of such a rank is known, and it takes part in the next program."""
     first, other = met()
     other.leave("no torch")
     assert first.gather(None, 30) == {0: None}

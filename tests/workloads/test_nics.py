@@ -1,4 +1,4 @@
-"""Counters of NICs are read where each kind of them has them."""
+"""Counters of NICs are read at the place of each kind."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_a_counter_that_is_not_there_is_not_zero(devices: Path) -> None:
 
 
 def test_an_interface_counts_what_it_carries() -> None:
-    """Loopback carries in both directions what is sent over it."""
+    """Loopback counts in both directions."""
     import socket
 
     nic = nics.interface("fabric", nics.interface_of("127.0.0.1"))
@@ -57,5 +57,5 @@ def test_an_interface_counts_what_it_carries() -> None:
     assert all(now - then >= 1_000_000 for now, then in zip(nic.moved(), before, strict=True))
 
 
-def test_nobody_has_a_strange_address() -> None:
+def test_unknown_address_has_no_interface() -> None:
     assert nics.interface_of("192.0.2.1") == ""

@@ -80,14 +80,14 @@ def test_options_come_as_text_or_as_a_file(tmp_path: Path) -> None:
     ],
 )
 def test_options_that_are_none(text: str, words: str) -> None:
-    """Say where and why."""
+    """The error has place and reason."""
     with pytest.raises(options.OptionError) as refusal:
         options.load(text)
     assert str(refusal.value).startswith(words)
 
 
 def test_packed_options() -> None:
-    """Options too long for an argument come packed; damaged or cut ones and bombs are refused in words."""
+    """Options too long for an argument are packed; damaged, truncated and bomb-like ones are refused with an error."""
 
     def packed(content: bytes) -> str:
         return "packed:" + base64.b64encode(zlib.compress(content, 9)).decode()

@@ -1,4 +1,4 @@
-"""A result on its way: as lines of standard output among anything else, and back."""
+"""A result on its way: written as lines among other output, and read back."""
 
 from __future__ import annotations
 

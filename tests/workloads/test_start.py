@@ -29,7 +29,7 @@ def alone(*argv: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_pairs_over_loopback(start: Starter) -> None:
-    """Both directions between two nodes; rank 0 tells for both."""
+    """Both directions between two nodes are measured; rank 0 reports for both."""
     heard = start(2, "pairs", pairs={"rounds": [[["node-0", "node-1"]]], "seconds": 0.3}).heard()
     [result] = heard.results
     assert (result.rank, result.ranks, result.nodes, result.problems) == (0, 2, ("node-0", "node-1"), ())
@@ -43,11 +43,11 @@ def test_pairs_over_loopback(start: Starter) -> None:
         if value.unit == "%":
             assert 0 <= value.value < 100
         else:
-            assert 0 <= value.low <= value.value <= value.high  # in 30 ms of a busy machine nothing may arrive
+            assert 0 <= value.low <= value.value <= value.high  # in 30 ms nothing may arrive on a busy machine
             assert value.value > 0
 
 
-def test_what_the_kernel_says_was_sent_again() -> None:
+def test_reads_retransmitted_bytes() -> None:
     """The kernel's struct grows with its version: an old kernel reports nothing."""
     info = bytearray(os.urandom(232))
     struct.pack_into("=QQ", info, 200, 12_500_000, 337_500)
@@ -58,14 +58,14 @@ def test_what_the_kernel_says_was_sent_again() -> None:
 
 
 def test_without_rounds_everybody_meets_everybody(start: Starter) -> None:
-    """Three nodes take three rounds, in each of which one rests."""
+    """Three nodes take three rounds; a node rests in each."""
     [result] = start(3, "pairs", pairs={"seconds": 0.1}).heard().results
     assert len({(value.node, value.peer) for value in result.values}) == 6
 
 
 @pytest.mark.parametrize("count", range(2, 10))
 def test_a_tournament(count: int) -> None:
-    """Each pair meets once, and no node twice in a round."""
+    """Each pair meets once, and no node appears twice in a round."""
     names = [f"n{number}" for number in range(count)]
     rounds = tournament(names)
     pairs = [frozenset(pair) for one in rounds for pair in one]
@@ -75,7 +75,7 @@ def test_a_tournament(count: int) -> None:
 
 
 def test_programs_follow_each_other_in_one_start(start: Starter) -> None:
-    """Results about one node come from each rank, results about several from the first."""
+    """Results of single nodes come from each rank, results of several nodes from the first."""
     directory = {"directories": ["/tmp"], "bytes": 4096, "rounds": 1, "files": 3}
     heard = start(2, "limits", "clocks", "storage", "pairs", storage=directory, pairs={"seconds": 0.1}).heard()
     assert [(each.workload, each.rank) for each in heard.results] == [
@@ -113,7 +113,7 @@ def test_a_rank_that_hangs_is_named(start: Starter) -> None:
 
 
 def test_when_the_first_rank_is_gone_the_others_say_so(start: Starter) -> None:
-    """Each rank says so itself, because no rank collects their messages."""
+    """Each rank reports it, because no rank collects their messages."""
     begun = start(3, "pairs", pairs={"seconds": 1.0, "wait": 1.0})
     begun.until_measuring(0)
     begun.kill(0)
@@ -224,7 +224,7 @@ def test_the_first_of_slurms_names(listed: str, first: str) -> None:
 
 
 def test_slurm_says_who_we_are() -> None:
-    """Rank, number of ranks, node, and where the first one listens."""
+    """Slurm provides rank, number of ranks, node, and address of the first rank."""
     options = {"nodes": [{"name": "gpu-007", "address": "10.0.0.7"}]}
     from validation.options import read
 

@@ -11,13 +11,13 @@ from validation import timing
 from tests.workloads.conftest import ROOT
 
 
-def test_of_few_samples_the_ends_are_given_and_the_note_says_so() -> None:
+def test_few_samples_show_their_ends_with_a_note() -> None:
     """A percentile of five samples would be a guess."""
     assert timing.spread([3, 1, 2, 5, 4]) == timing.Spread(3, 1, 5, 5, timing.FEW_NOTE)
     assert timing.spread([7]) == timing.Spread(7, 7, 7, 1, "")
 
 
-def test_of_many_samples_nine_tenths_lie_between() -> None:
+def test_many_samples_show_nine_tenths() -> None:
     """An outlier does not move the ends."""
     found = timing.spread([*range(1, 101), 10_000])
     assert (found.value, found.low, found.high, found.note) == (51, 6, 96, "")
@@ -35,7 +35,7 @@ def test_nothing_measured_is_no_value() -> None:
 
 
 def test_rates_leave_out_the_begin_of_a_transfer() -> None:
-    """A burst of 50 MB in the first instant is not the rate of what follows."""
+    """A burst of 50 MB in the first instant is not the rate of the rest."""
     marks = [(0.0, 0), *((step / 100, 50_000_000 + step * 10_000) for step in range(1, 101))]
     found = timing.rates(marks, 8)
     assert len(found) == 8
@@ -43,7 +43,7 @@ def test_rates_leave_out_the_begin_of_a_transfer() -> None:
 
 
 def test_a_pace_is_one_of_several_rounds() -> None:
-    """A delay in one round of five shows in each; remaining samples count only where there is nothing else."""
+    """A delay in one round of five appears in each; remaining samples count only if there are no others."""
     assert timing.paces([1, 1, 1, 1, 6] * 2 + [1], 10) == [0.5, 0.5]
     assert timing.paces([2, 2], 10) == [0.5]
 
@@ -69,7 +69,7 @@ os.wait()
 
 
 def test_waiting_for_a_processor_is_left_out() -> None:
-    """Two that share one have half of it each, by a clock that counts their own time; being held up counts."""
+    """Processes on a shared core are measured by their own CPU time; other delays count."""
     done = subprocess.run(
         [sys.executable, "-c", BUSY], cwd=ROOT / "workloads", capture_output=True, text=True, timeout=60, check=True
     )

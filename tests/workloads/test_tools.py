@@ -27,7 +27,7 @@ def rates(readings: list[Reading]) -> list[tuple[str, str, int, float]]:
 
 
 def test_nccl_gives_a_rate_for_each_size() -> None:
-    """The rates are those of each size, not the average; sizes with 0.00 have none, and N/A means unchecked."""
+    """Each size has its rate, not the average; sizes with 0.00 have none, and N/A means unchecked."""
     assert [each for each in rates(read_nccl(recorded("nccl-whole"))) if each[0].endswith("busbw")] == [
         ("nccl_all_reduce_busbw", "GB/s", 16777216, 222.27),
         ("nccl_all_reduce_busbw", "GB/s", 268435456, 449.28),
@@ -79,7 +79,7 @@ def test_unreadable_output_is_a_problem(read: object, name: str, words: str) -> 
 @pytest.mark.parametrize("read", [read_nccl, read_ib, read_fio])
 @pytest.mark.parametrize("name", ["nccl-whole", "ib-whole", "fio-write"])
 def test_a_beginning_is_never_a_result(read: object, name: str) -> None:
-    """Wherever an output ends too early, there is no value, or the same ones."""
+    """A truncated output gives no value, or the same values."""
     text = recorded(name)
     whole = _rates(read, text)
     for end in range(0, len(text), 7):
@@ -94,7 +94,7 @@ def _rates(read: object, text: str) -> list[tuple[str, str, int, float]] | None:
 
 
 def test_a_tool_is_used_where_it_is(tmp_path: Path) -> None:
-    """The output of a tool becomes values; a failing or missing one gives none."""
+    """The output of a tool becomes values; a failing or missing tool gives none."""
     (tmp_path / "fio").write_text(f"#!/bin/sh\ncat {RECORDED}/fio-write.txt\n")
     (tmp_path / "all_reduce_perf").write_text("#!/bin/sh\necho 'no device' >&2\nexit 3\n")
     for name in ("fio", "all_reduce_perf"):
@@ -118,7 +118,7 @@ def test_a_tool_is_used_where_it_is(tmp_path: Path) -> None:
 def test_neighbours_measure_the_devices_that_both_have(
     rank: int, writes: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The first listens, the second writes to it and tells."""
+    """The first listens; the second writes to it and reports."""
     there = {0: ["mlx5_0", "mlx5_1"], 1: ["mlx5_1"], 2: []}
     used: list[tuple[list[str], bool]] = []
     monkeypatch.setattr(tools, "rdma_devices", lambda: there[rank])

@@ -1,4 +1,4 @@
-"""The server of a Kubernetes, asked for one object at a time."""
+"""The server of a Kubernetes, called for one object at a time."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ class Api:
         return f"{_base(manifest['apiVersion'])}{within}/{kind['name']}/{metadata['name']}"
 
     def _kind(self, manifest: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return the server's entry of a kind, also of one that was only just installed."""
+        """Return the server's entry of a kind, even if it was just installed."""
         version, kind = manifest["apiVersion"], manifest["kind"]
         if kind not in self._known(version):
             self._known.cache_clear()

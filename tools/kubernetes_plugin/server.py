@@ -17,7 +17,7 @@ from stampworks.wire.values import UNKNOWN, changes, decode, encode, is_known, s
 from .api import Api, ApiError, Manifest
 
 VERSION = "4.34.2"
-"""Version of the real plugin that it stands for: the SDK asks for no other."""
+"""Version of the real plugin: the SDK requests no other."""
 
 _NAMES = ("metadata.name", "metadata.namespace")
 """Fields that identify an object; another version is the same object."""
@@ -126,7 +126,7 @@ class Server(provider_pb2_grpc.ResourceProviderServicer):
         )
 
     def _immutable(self, manifest: Manifest) -> bool:
-        """Whether the server would not have the change made to the object that is there."""
+        """Whether the server would refuse the change for the existing object."""
         if self._api is None or not is_known(manifest):
             return False
         try:
@@ -155,7 +155,7 @@ class Server(provider_pb2_grpc.ResourceProviderServicer):
         return pb.UpdateResponse(properties=encode(_outputs(self._connected().apply(manifest)), secret))
 
     def _previewed(self, manifest: Manifest) -> Manifest:
-        """Return the object that the server would make; the manifest itself where the server cannot be asked yet."""
+        """Return the object that the server would create; the manifest itself if the server cannot be reached yet."""
         shown = manifest
         if self._api is not None and is_known(manifest):
             try:
@@ -169,7 +169,7 @@ class Server(provider_pb2_grpc.ResourceProviderServicer):
 
     @_spoken
     def Read(self, request: pb.ReadRequest, context: Context) -> pb.ReadResponse:
-        """Return the object as it is now, reduced to the fields that were declared; empty if it is gone."""
+        """Return the object as it is now, with the declared fields only; empty if it is gone."""
         inputs = decode(request.inputs) or decode(request.properties)
         found = self._connected().get(inputs)
         if found is None:

@@ -1,4 +1,4 @@
-"""python -m tools.language_host EXECUTOR [FLAGS] ENGINE: serve until the engine is done with us or is gone."""
+"""python -m tools.language_host EXECUTOR [FLAGS] ENGINE: serve until the engine has finished or is gone."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ async def serve(executor: Path, engine: str) -> None:
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, over.set)
     print(port, flush=True)  # the first line, for which the engine waits
-    # A parent that was killed sends nothing: we see it by having another one.
+    # A killed parent sends nothing: the change of the parent process shows it.
     while not over.is_set() and os.getppid() == ours:
         await _wait(over, seconds=0.5)
     await children.end()

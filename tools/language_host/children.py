@@ -1,4 +1,4 @@
-"""The processes the engine had us start. None of them outlives this one."""
+"""Processes started for the engine. None of them outlives this one."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 GRACE_SECONDS = 1.0
-"""Seconds that a child has to end by itself; the engine waits five seconds for this process."""
+"""Seconds in which a child has to end by itself; the engine waits five seconds for this process."""
 
 Stream = Literal["stdout", "stderr"]
 Write = Callable[[Stream, bytes], Awaitable[None]]
@@ -35,12 +35,12 @@ class Children:
         self._running: set[Process] = set()
 
     async def run(self, command: Command) -> int:
-        """Run it on our own streams, which the engine shows, and return its exit status."""
+        """Run it on this process's streams, which the engine shows, and return its exit status."""
         async with self._started(command, output=None) as process:
             return await process.wait()
 
     async def stream(self, command: Command, write: Write) -> int:
-        """Run it, hand over its output piece by piece as it comes, and return its exit status."""
+        """Run it, pass on its output piece by piece, and return its exit status."""
         one_at_a_time = asyncio.Lock()
 
         async def pump(name: Stream, reader: asyncio.StreamReader) -> None:
@@ -76,16 +76,15 @@ class Children:
         try:
             yield process
         finally:
-            # Shielded: a call that the engine cancels must still see its process gone.
+            # Shielded: a cancelled call must still wait for the end of its process.
             await asyncio.shield(_end(process))
             self._running.discard(process)
 
 
 def _leash() -> tuple[str, ...]:
-    """Prefix of a command that ends with this process, even when that is killed.
+    """Prefix of a command that ends with this process, even if that is killed: the engine waits for all of its clients.
 
-    The engine waits for whoever still talks to it. (A function for the child to run first would do it without another
-    program, but in a process with gRPC's threads that crashes.)
+    (A function run in the child first would need no other program, but crashes in a process with gRPC's threads.)
     """
     return ("setpriv", "--pdeathsig", "KILL", "--") if shutil.which("setpriv") else ()
 

@@ -20,14 +20,14 @@ class EnvironmentMissingError(Exception):
 
 @dataclass(frozen=True)
 class Environment:
-    """An interpreter and its packages: a project's virtual environment, or our own when it names none."""
+    """An interpreter and its packages: a project's virtual environment, or the toolkit's own by default."""
 
     python: Path
     root: Path
 
     @classmethod
     def of(cls, root_directory: str, options: Mapping[str, Any]) -> Environment:
-        """The one `runtime.options.virtualenv` names, relative to the project file."""
+        """The environment named by `runtime.options.virtualenv`, relative to the project file."""
         named = options.get("virtualenv")
         if not named:
             return cls(python=Path(sys.executable), root=Path(sys.prefix))
@@ -55,7 +55,7 @@ class Environment:
         return noted[1] if noted else platform.python_version()
 
     def distributions(self, transitive: bool) -> list[tuple[str, str]]:
-        """Return name and version of everything installed, or of packages that no other one requires, sorted."""
+        """Return name and version of all installed packages, or of packages that no other requires, sorted."""
         found = list(importlib.metadata.distributions(path=[str(folder) for folder in self._package_folders()]))
         required = {
             _name_of(one) for distribution in found for one in distribution.requires or [] if "extra ==" not in one

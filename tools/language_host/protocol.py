@@ -1,7 +1,8 @@
 """The engine's side of the Pulumi SDK without its other parts.
 
 `import pulumi` takes 0.3 s, and the engine starts a language host twice for each command. The protocol's generated
-modules need nothing else of the SDK, so the packages above them are entered bare: with a path, without their code.
+modules need nothing else of the SDK, so that the packages above them are registered empty: with a path, without their
+code.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ from .environments import Environment, EnvironmentMissingError
 from .protocol import LanguageRuntimeServicer, language, plugin
 
 ERROR_WAS_SHOWN = 32
-"""The exit status by which the executor says that the user has seen the error already."""
+"""Exit status with which the executor says that the user has already seen the error."""
 
 Context = grpc.aio.ServicerContext[Any, Any]
 
@@ -40,7 +40,7 @@ class Host(LanguageRuntimeServicer):
         return language.LanguageHandshakeResponse()
 
     async def GetPluginInfo(self, request: Empty, context: Context) -> plugin.PluginInfo:
-        """Return the version of the Pulumi package of Python as ours."""
+        """Return the version of the Pulumi package of Python as this host's."""
         return plugin.PluginInfo(version=version("pulumi"))
 
     async def Run(self, request: language.RunRequest, context: Context) -> language.RunResponse:
@@ -171,7 +171,7 @@ def _distribution(folder: Path) -> str:
 
 
 def _installation(folder: Path, info: language.ProgramInfo) -> list[list[str]]:
-    """The commands that make a project's environment, where it names one, and install its requirements."""
+    """Commands that create a project's environment, if it names one, and install its requirements."""
     named = MessageToDict(info.options).get("virtualenv")
     root = Path(info.root_directory, named) if named else Path(sys.prefix)
     commands = []

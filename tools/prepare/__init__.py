@@ -1,4 +1,4 @@
-"""Set-up: brings a machine to where `make demo` and `make test` run. Standard library only."""
+"""Set-up: prepare a machine for `make demo` and `make test`. Standard library only."""
 
 import sys
 from pathlib import Path

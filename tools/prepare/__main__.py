@@ -58,7 +58,7 @@ def prepare(
     with_site: bool = False,
     of_long_tests: bool = False,
 ) -> list[str]:
-    """Take all steps that can be taken, and return the problems of the others together."""
+    """Take all possible steps, and return the problems of the others together."""
     problems = Problems()
     if everything:
         with problems.collected(), step("system programs") as shown:
@@ -94,7 +94,7 @@ def prepare(
 
 
 def _environments(root: Path, uv: Path, cache: Path, names: Sequence[str]) -> None:
-    """Make the virtual environments beside the project's."""
+    """Create the virtual environments in addition to the project's."""
     ensure = {"training": training.ensure_training, "site": training.ensure_site, "recipes": training.ensure_recipes}
     for name in names:
         with step(name) as shown:
@@ -118,7 +118,7 @@ class Problems:
 
 @contextlib.contextmanager
 def _alone(cache: Path) -> Iterator[None]:
-    """Two set-ups at once would build everything twice: the later one waits."""
+    """Hold a lock: two set-ups at once would build everything twice, so that the later one waits."""
     with (cache / "prepare.lock").open("w") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

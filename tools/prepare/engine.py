@@ -1,4 +1,4 @@
-"""The Pulumi engine: the user's own where it is new enough, else built once from its Go modules."""
+"""The Pulumi engine: the user's own if it is new enough, else built once from its Go modules."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ pytest -m 'not engine and not cluster'."""
 
 
 def ensure_engine(step: Step, root: Path, cache: Path) -> None:
-    """A `pulumi` is on the PATH that tools/env.sh sets: the user's own, or ours behind .venv/engine."""
+    """A `pulumi` is on the PATH that tools/env.sh sets: the user's own, or the project's behind .venv/engine."""
     version = pinned_version(root)
     link = root / ".venv" / "engine"
     if own := _own_pulumi(cache, at_least=version):
@@ -41,7 +41,7 @@ def ensure_engine(step: Step, root: Path, cache: Path) -> None:
 
 
 def pinned_version(root: Path) -> Version:
-    """The version that is built, and the oldest one of a user's own that will do: tools/engine/go.mod says it."""
+    """The version to build, and the oldest allowed version of the user's own: both from tools/engine/go.mod."""
     pinned = re.search(rf"{re.escape(MODULE)} v([\d.]+)", (root / "tools/engine/go.mod").read_text())
     if not pinned:
         raise StepError(f"tools/engine/go.mod does not require {MODULE}")
@@ -49,7 +49,7 @@ def pinned_version(root: Path) -> Version:
 
 
 def _own_pulumi(cache: Path, at_least: Version) -> Path | None:
-    # tools/env.sh of any clone may have put an engine of ours on PATH, which does not count as the user's.
+    # tools/env.sh of any clone may have put the project's engine on PATH, which does not count as the user's.
     folders = os.environ.get("PATH", "").split(os.pathsep)
     path = os.pathsep.join(folder for folder in folders if not Path(folder).resolve().is_relative_to(cache.resolve()))
     pulumi = shutil.which("pulumi", path=path)
@@ -93,7 +93,7 @@ def _flags(version: Version) -> list[str]:
 
 
 def _digest(root: Path, version: Version) -> str:
-    """Changes with everything that the folder is made from. Which Go compiled it makes no difference worth a build."""
+    """Digest of everything from which the folder is built. The version of Go does not matter."""
     digest = hashlib.sha256(" ".join(_flags(version)).encode())
     for name in ("go.mod", "go.sum", HOST):
         digest.update((root / "tools" / "engine" / name).read_bytes())

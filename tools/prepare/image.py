@@ -1,4 +1,4 @@
-"""The image that local nodes start from: the project itself makes it."""
+"""The image of local nodes: the project itself builds it."""
 
 from __future__ import annotations
 

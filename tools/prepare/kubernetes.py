@@ -1,7 +1,8 @@
 """A Kubernetes for this machine, built once from Go modules: its programs, charts and CRDs.
 
-Four folders below tools pin everything: JobSet asks for an earlier library of controllers than Kueue does, kwok for
-libraries of a later Kubernetes than the one that runs here, and CoreDNS for later ones of everybody's.
+Four folders below tools pin everything, because the versions of libraries differ: JobSet requires an older controller
+library than Kueue, kwok libraries of a newer Kubernetes than the one built here, and CoreDNS newer ones of other
+projects.
 """
 
 from __future__ import annotations
@@ -57,7 +58,7 @@ SHARED: Mapping[str, tuple[str, str, str]] = {
     "charts/kueue": ("kube", "sigs.k8s.io/kueue", "charts/kueue"),
     "charts/jobset": ("jobset", "sigs.k8s.io/jobset", "charts/jobset"),
 }
-"""Files that come with the programs, by their folder in here: the module, and the folder in it."""
+"""Files of the programs, by their folder in here: the module, and the folder in it."""
 
 _INSTEAD = (
     "Without it these still work: make demo, make lint, and after '. tools/env.sh' stampworks and pytest,\n"
@@ -125,7 +126,7 @@ def _required(root: Path, folder: str, module: str) -> str:
 
 
 def _digest(root: Path) -> str:
-    """Changes with everything that the folder is made from, the Go that compiles it among that."""
+    """Digest of everything from which the folder is built, including the Go that compiles it."""
     said = [*BUILT.values(), SHARED, VERSIONS]
     digest = hashlib.sha256(f"{[sorted(each.items()) for each in said]} {_flags('1.0')}".encode())
     go = shutil.which("go")

@@ -38,12 +38,12 @@ def _build(step: Step, source: Path, folder: Path) -> None:
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix="plugin-unfinished-") as temporary:
         target = Path(temporary, "plugin")
         target.mkdir()
-        golang.build(step, go, source, ["."], target, _FLAGS)  # called as its module ends
+        golang.build(step, go, source, ["."], target, _FLAGS)  # named by the end of its module path
         target.rename(folder)
 
 
 def _digest(source: Path) -> str:
-    """Changes with everything that the folder is made from. Which Go compiled it makes no difference worth a build."""
+    """Digest of everything from which the folder is built. The version of Go does not matter."""
     digest = hashlib.sha256(" ".join(_FLAGS).encode())
     for name in FILES:
         digest.update((source / name).read_bytes())

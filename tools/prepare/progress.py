@@ -18,7 +18,7 @@ class StepError(Exception):
 
 
 class Step:
-    """The line of one step, which shows the time and the last message until the step ends."""
+    """The line of a step, which shows the time and the last message until the step ends."""
 
     def __init__(self, title: str) -> None:
         self._title = title
@@ -85,8 +85,8 @@ def run(
     cwd: Path | None = None,
     env: Mapping[str, str] | None = None,
 ) -> None:
-    """Run a command in silence, handing on each line it writes; one that fails is an error with its last lines, but for
-    those of which `each_line` returns True: they say how far it is."""
+    """Run a command silently, and pass on each line of its output. A failure is an error with the last lines, except
+    progress lines, for which `each_line` returns True."""
     command = [str(word) for word in argv]
     last: collections.deque[str] = collections.deque(maxlen=20)
     with subprocess.Popen(

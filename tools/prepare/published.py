@@ -1,4 +1,4 @@
-"""Objects and charts that others publish, from their Go modules: tests compare our manifests with them."""
+"""Published objects and charts, from Go modules: tests compare the project's manifests with them."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ PINNED = (
     ("charts/kubeflow-trainer/charts", _JOBSET, "charts/jobset"),
     ("charts/kubeflow-trainer/charts", _LWS, "charts/lws"),
 )
-"""Into which folder, of which module, which files or folders."""
+"""Target folder, module, and files or folders."""
 
 _INSTEAD = "Without it all works but tests in tests/schedulers."
 
@@ -88,7 +88,7 @@ def _downloaded(step: Step, go: str, module: Module, folder: str) -> Path:
 
 
 def _copy(found: Path, to: Path) -> None:
-    """Copy a tree without its modes: Go makes modules read-only, and files are added to the copy."""
+    """Copy a tree without its modes: Go creates read-only modules, and files are added to the copy."""
     if not found.is_dir():
         shutil.copyfile(found, to)
         return

@@ -18,14 +18,14 @@ SYSTEM_CERTIFICATES = {"UV_SYSTEM_CERTS": "true", "UV_NATIVE_TLS": "true"}
 VERSION = "components/stampworks/text/version.py"
 PLUGIN = "components/stampworks/provider/plugin/pulumi-resource-stampworks"
 INSTALLED = ("pyproject.toml", "requirements.lock", VERSION, PLUGIN)
-"""Files that are copied into the environment or decide about it; others are read where they are."""
+"""Files that are copied into the environment or affect it; other files are read in place."""
 COMPILED = "--compile-bytecode"
 """Compile packages at installation. Where Python may not write bytecode, as in many images, each start would compile
 all imports again."""
 
 
 def ensure_uv(step: Step, cache: Path) -> Path:
-    """The uv on PATH, or one of our own in the cache."""
+    """The uv on PATH, or a private one in the cache."""
     own = cache / "uv" / "bin" / "uv"
     for candidate in (shutil.which("uv"), own):
         # A shim of a version manager can be on PATH and lead nowhere: only one that answers counts.
@@ -74,7 +74,7 @@ def ensure_environment(step: Step, root: Path, uv: Path) -> None:
 
 
 def _digest(root: Path) -> str:
-    """Changes with everything that the environment is made from."""
+    """Digest of everything from which the environment is built."""
     digest = hashlib.sha256(f"{sys.version}\n{root}\n{COMPILED}\n".encode())
     for name in INSTALLED:
         digest.update((root / name).read_bytes())

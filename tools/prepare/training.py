@@ -1,4 +1,4 @@
-"""Virtual environments beside the project's: torch for tests of training and of recipes, MkDocs for the site."""
+"""Additional virtual environments: torch for tests of training and of recipes, MkDocs for the site."""
 
 from __future__ import annotations
 
@@ -64,5 +64,5 @@ def _install(step: Step, lock: Path, uv: Path, folder: Path, failure: str) -> No
 
 
 def _digest(root: Path, lock: str) -> str:
-    """Changes with everything that the environment is made from."""
+    """Digest of everything from which the environment is built."""
     return hashlib.sha256(f"{sys.version}\n{COMPILED}\n".encode() + (root / lock).read_bytes()).hexdigest()[:12]

@@ -14,7 +14,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def main(argv: Sequence[str], root: Path = ROOT) -> int:
-    """Return the exit status: 1 where nothing was written."""
+    """Return the exit status: 1 if nothing was written."""
     arguments = _arguments(argv)
     try:
         scaffold = _scaffold(arguments, root)

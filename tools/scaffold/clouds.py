@@ -1,4 +1,4 @@
-"""A new cloud: choices of planning and a file of machines. Its components come when it can be planned."""
+"""A new cloud: choices of planning and a file of machines. Its components follow once it can be planned."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 class ScaffoldError(Exception):
-    """A name that cannot be used, or a file that is in the way."""
+    """A name that cannot be used, or an existing file in its place."""
 
 
 @dataclass(frozen=True)
@@ -19,7 +19,7 @@ class File:
     """Path from the root of the tree."""
     text: str
     extends: bool = False
-    """Put the text at the end of a file that is there, instead of making a new one."""
+    """Append the text to an existing file, instead of creating a new one."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""A new role of our playbooks."""
+"""A new role of the project's playbooks."""
 
 from __future__ import annotations
 

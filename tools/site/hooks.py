@@ -16,7 +16,7 @@ ENTRY = re.compile(r"^(?:\|[^|]*\| |- )\[([^\]]+)\]\(([^)#]+)\)", re.MULTILINE)
 
 
 def on_config(config: Any) -> Any:
-    """Collect the pages in a folder, so that links between docs/ and pages beside the code work."""
+    """Collect the pages in a folder, so that links between docs/ and pages next to the code work."""
     folder = Path(tempfile.mkdtemp(prefix="stampworks-site-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     for name in _names():

@@ -21,7 +21,7 @@ SAY_S = 5.0
 
 
 class Bookkeeper:
-    """Writer of a run's events, from which its record is made. It also decides when to save."""
+    """Writer of a run's events, from which its record is built. It also decides when to save."""
 
     def __init__(self, folder: Path, name: str, every_s: float, world: int) -> None:
         self.folder, self._every_s, self._world = folder, every_s, world

@@ -1,7 +1,7 @@
-"""Checkpoints in a bucket, where nothing can be renamed: one counts when its manifest is there, which comes last.
+"""Checkpoints in a bucket, which cannot rename: a checkpoint counts once its manifest exists, which is written last.
 
-The name of a checkpoint has the step and the attempt, `step-00000120.18f3…`: one that is made again takes nothing from
-the one before it until it is whole. What has no manifest was left by a killed writer, and the next one removes it.
+The name of a checkpoint has the step and the attempt, `step-00000120.18f3…`: a repeated one leaves the earlier one
+untouched until it is complete. Objects without a manifest were left by a killed writer, and the next one removes them.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ NAME = re.compile(r"step-\d{8,}\.[0-9a-f]+")
 
 
 class BucketCheckpoints(Checkpoints):
-    """The checkpoints of one run below a URL. Every method is called by all ranks alike."""
+    """The checkpoints of a run below a URL. All ranks call every method."""
 
     def __init__(self, url: str, keep: int, rank: int, world: int, model: str, wait_s: float = 600.0) -> None:
         super().__init__(Path(), keep, rank, world, model, wait_s)
@@ -57,7 +57,7 @@ class BucketCheckpoints(Checkpoints):
         return BucketWriter(self, step, told)
 
     def _published(self) -> list[str]:
-        """The last whole one first: by its step, and of the same step by its attempt."""
+        """Sort complete checkpoints, newest first: by step, then by attempt."""
         found = {name.partition("/")[0] for name in self.objects.sizes("step-") if name.endswith(f"/{MANIFEST}")}
         return sorted((name for name in found if NAME.fullmatch(name)), key=_order, reverse=True)
 
@@ -68,7 +68,7 @@ class BucketCheckpoints(Checkpoints):
         return manifest_of(self.objects.get(f"{name}/{MANIFEST}"), f"{self.shown(name)}/{MANIFEST}", name)
 
     def _foreign(self, _: Path) -> str:
-        """Rights to write in a bucket are the bucket's to give: an object says nothing of its writer."""
+        """Accept any writer: the bucket controls who may write, and an object does not name its writer."""
         return ""
 
     def _damage(self, name: str, manifest: Manifest) -> str:
@@ -87,7 +87,7 @@ class BucketCheckpoints(Checkpoints):
         return ""
 
     def _remove(self, name: str) -> None:
-        """The manifest first: half a checkpoint must not look like one."""
+        """Delete the manifest first: a partial checkpoint must not look complete."""
         try:
             self.objects.remove([f"{name}/{MANIFEST}"])
             self.objects.remove(list(self.objects.sizes(f"{name}/")))
@@ -111,7 +111,7 @@ class BucketWriter(Writer):
             self._of.objects.abandon(f"{self.final}/")
 
     def prepare_global_plan(self, plans: list[SavePlan]) -> list[SavePlan]:
-        """Rank 0 says the name, which has its time."""
+        """Choose the name on rank 0, because it contains a time."""
         self._of.clear()
         return [dataclasses.replace(plan, storage_data=self.final.name) for plan in plans]
 

@@ -1,4 +1,4 @@
-"""The states of random number generators, which a step that is done again must find as they were."""
+"""The states of random number generators, which a repeated step must find unchanged."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import torch
 
 
 def seen() -> dict[str, Any]:
-    """The states of Python's, torch's and, where it is used, NumPy's generators."""
+    """The states of the generators of Python, torch and, if used, NumPy."""
     found = {"python": random.getstate(), "torch": torch.get_rng_state()}
     if torch.cuda.is_available() and torch.cuda.is_initialized():
         found["cuda"] = torch.cuda.get_rng_state()

@@ -2,13 +2,11 @@
 read.
 
 A checkpoint is a folder `step-00000120` in the format of torch.distributed.checkpoint, which its tools read, and a
-manifest with the digest of every file. It is written as `step-00000120.partial`, each file is on the disk before the
-folder gets its name, and a name once given is taken away only when newer ones have theirs. Whoever is killed on the way
-leaves something without a name, which the next one clears.
-
-The digest of a file is its CRC-32: it finds what is torn or has changed on the disk, and costs less of a processor than
-SHA-256. It keeps out nobody who changes a file on purpose, which SHA-256 beside the files would not do either: files of
-another user are not read.
+manifest with the digest of every file. It is written as `step-00000120.partial`. Each file is on the disk before the
+folder gets its name, and a named folder is removed only after newer ones are named. A killed writer leaves an unnamed
+folder, which the next one removes. The digest of a file is its CRC-32: it finds torn or changed files, and costs less
+CPU than SHA-256. It does not stop a deliberate change, and SHA-256 beside the files would not either: files of another
+user are not read.
 """
 
 from __future__ import annotations
@@ -76,11 +74,11 @@ class Found:
     told: dict[str, Any]
     """Values that were passed to `save`."""
     passed_over: tuple[str, ...]
-    """Why newer ones are not it."""
+    """Reasons why newer checkpoints are unusable."""
 
 
 class Checkpoints:
-    """The checkpoints of one run in one folder, which all ranks see. Every method is called by all ranks alike."""
+    """The checkpoints of a run in a folder that all ranks see. All ranks call every method."""
 
     def __init__(self, folder: Path, keep: int, rank: int, world: int, model: str, wait_s: float = 600.0) -> None:
         self.folder, self.keep, self.rank, self.world, self.model = folder, keep, rank, world, model
@@ -108,13 +106,14 @@ class Checkpoints:
     def prepare(self, state: dict[str, Any]) -> None:
         """Begin to allocate memory for copies of this state, in the background of other work.
 
-        To pin memory takes 0.75 s a GB: when the first save did it, training waited 4.7 s for room for 6.4 GB.
+        Pinning memory takes 0.75 s for each GB: when the first save did it, training waited 4.7 s for 6.4 GB.
         """
         self._preparing = threading.Thread(target=self._make_room, args=(state,), daemon=True)
         self._preparing.start()
 
     def save(self, state: dict[str, Any], step: int, told: dict[str, Any]) -> float:
-        """Begin to copy the state, and to write the copy; the seconds this took, without the wait for the one before.
+        """Begin to copy the state, and to write the copy; return the seconds this took, without the wait for the
+        previous copy.
 
         The next step may read the state meanwhile, and change it when `copied` returns.
         """
@@ -163,7 +162,7 @@ class Checkpoints:
             self._no_room = error
 
     def _check_room(self) -> None:
-        """The first save waits until there is room, or says why there is none."""
+        """Wait for the memory of the first save, or return why there is none."""
         if self._preparing:
             self._preparing.join()
             self._preparing = None
@@ -172,7 +171,7 @@ class Checkpoints:
 
     @property
     def saving(self) -> bool:
-        """Whether one is being written just now."""
+        """Whether a checkpoint is being written now."""
         return self._saving is not None and self._saving.is_alive()
 
     def done(self) -> Saved | None:
@@ -186,9 +185,9 @@ class Checkpoints:
         return problem
 
     def newest(self) -> Found | None:
-        """The newest whole checkpoint of this model; None where there is none at all.
+        """Return the newest complete checkpoint of this model; None if there is none at all.
 
-        CheckpointError where there are some and none can be used: a run that began anew would in time replace them.
+        Raise CheckpointError if none of the existing ones is usable: a new run would replace them in time.
         """
         self.finish()
         names = self._together(self._names)
@@ -282,7 +281,7 @@ class Checkpoints:
     def _retain(self, step: int) -> None:
         """Remove all but the newest checkpoints, which include the published one.
 
-        What has a higher step is of a run that went on from an earlier one: it is damaged, or is replaced in time.
+        A checkpoint of a higher step is damaged, or will be replaced: the run continued from an earlier one.
         """
         names = [name for name in self._published() if step_of(name) <= step]
         own = [name for name in names if name not in self._damaged and self._is_own(name)]
@@ -314,7 +313,7 @@ class Checkpoints:
         return _published(self.folder)
 
     def _described(self, name: str) -> tuple[Manifest | None, str]:
-        """The manifest of a checkpoint of this model, else why it is none."""
+        """Return the manifest of a checkpoint of this model, else the reason why it is none."""
         if foreign := self._foreign(self.folder / name):
             return None, foreign
         try:
@@ -327,7 +326,7 @@ class Checkpoints:
 
     def _foreign(self, folder: Path) -> str:
         """Return the reason if another user wrote it: reading its metadata runs the writer's code."""
-        # a file there belongs to the user that the file system knows us as
+        # the file system may map this user's id: a new file shows which owner it gives
         with tempfile.TemporaryFile(dir=self.folder) as file:
             own = os.fstat(file.fileno()).st_uid
         for path in (folder, folder / MANIFEST, folder / METADATA):
@@ -387,7 +386,7 @@ class Staging:
                 populate(buffer)
 
     def copy(self, state: dict[str, Any]) -> tuple[dict[str, Any], Callable[[], None]]:
-        """Return a copy of the state, and the work that fills it, for a thread that runs beside readers of the
+        """Return a copy of the state, and the work that fills it, for a thread that runs while others read the
         state."""
         pairs: list[tuple[Tensor, Tensor]] = []
         copied = self._copied(state, (), pairs)
@@ -417,13 +416,13 @@ class Staging:
 
 
 def _fill(pairs: list[tuple[Tensor, Tensor]], queued: torch.cuda.Event | None) -> None:
-    """Copy tensors. An accelerator copies beside its next step, after the `queued` work."""
+    """Copy tensors. An accelerator copies during its next step, after the `queued` work."""
     stream = torch.cuda.Stream(queued.device) if queued else None
     if stream and queued:
         stream.wait_event(queued)
     others = []
     for mine, theirs in pairs:
-        if theirs.is_cpu and theirs.is_contiguous():  # half as fast again as a copy of torch, which fills caches
+        if theirs.is_cpu and theirs.is_contiguous():  # half as fast again as a copy by torch, which fills caches
             ctypes.memmove(mine.data_ptr(), theirs.data_ptr(), theirs.nbytes)
         else:
             others.append((mine, theirs))
@@ -471,7 +470,7 @@ class Writer(StorageWriter):
         return plan
 
     def prepare_global_plan(self, plans: list[SavePlan]) -> list[SavePlan]:
-        """Rank 0 makes the folder, before anybody writes."""
+        """Create the folder on rank 0, before any rank writes."""
         with _located(self._of.rank, self.folder):
             make(self.folder.parent)
             clear(self.folder.parent)
@@ -505,7 +504,7 @@ class Writer(StorageWriter):
             self.bytes = sum(file.bytes for file in files.values())
 
     def _see(self, files: dict[str, File]) -> None:
-        """Every rank's file is here: the folder is one that all share."""
+        """Wait until every rank's file is in the shared folder."""
         for name, file in files.items():
             path = self.folder / name
             if not path.exists() or path.stat().st_size != file.bytes:
@@ -515,7 +514,7 @@ class Writer(StorageWriter):
                 )
 
     def _publish(self) -> None:
-        """The one of the same step that is there already goes only when this one can have its name at once."""
+        """Remove an existing checkpoint of the same step only when this one can take its name at once."""
         replaced = self.final.with_name(self.final.name + REPLACED)
         if self.final.exists():
             if not self._of._is_own(self.final.name) and self.final.name not in self._of._damaged:
@@ -567,7 +566,7 @@ class Sink(Protocol):
 def written(stream: Sink, name: str, plan: SavePlan, planner: SavePlanner) -> list[WriteResult]:
     """Write the items of a plan into one file, each in the form of torch.distributed.checkpoint."""
     before = torch.serialization.get_crc32_options()
-    torch.serialization.set_crc32_options(False)  # the digest of the file says more, and a second sum costs as much
+    torch.serialization.set_crc32_options(False)  # the file's digest says more, and a second checksum costs as much
     spans = []
     try:
         for item in plan.items:
@@ -588,14 +587,14 @@ def written(stream: Sink, name: str, plan: SavePlan, planner: SavePlanner) -> li
 
 
 def described(metadata: Metadata, results: list[list[WriteResult]]) -> dict[str, File]:
-    """Put into the metadata where all items are; the files that they are in."""
+    """Write the places of all items and files into the metadata."""
     found = [result for each in results for result in each]
     metadata.storage_data = {result.index: result.storage_data.item for result in found}
     return {result.storage_data.item.relative_path: result.storage_data.file for result in found}
 
 
 def _alone(tensor: Tensor) -> Tensor:
-    """Return the tensor in memory of its own: otherwise the whole storage would be written with it."""
+    """Return the tensor in its own memory: otherwise the whole storage would be written with it."""
     tensor = tensor.detach()
     return tensor if tensor.untyped_storage().nbytes() == tensor.nbytes else tensor.clone()
 

@@ -19,7 +19,7 @@ AGAIN_S = 1.0
 class EventLog:
     """Writer of a file of events; a restarted run appends to the same file.
 
-    A thread writes: a shared directory that does not answer for a while must not look as if nodes were gone.
+    A thread writes, so that nodes do not look lost while a shared directory is silent.
     """
 
     def __init__(self, path: Path) -> None:

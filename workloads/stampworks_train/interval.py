@@ -1,7 +1,7 @@
 """Choose the interval between checkpoints from the observed costs of saving and of failures.
 
-With a checkpoint every T seconds, each of which costs C, and a failure every M on average, C / T of all time goes
-into saving and T / 2M into work that is done again. The sum is least at T = √(2 C M) (Young, and Daly after him).
+With a checkpoint every T seconds at a cost of C, and a failure every M on average, C / T of all time is spent on saving
+and T / 2M on repeated work. The sum is least at T = √(2 C M) (Young, and Daly after him).
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import statistics
 from dataclasses import dataclass
 
 COST_FIRST = 1.0
-"""Seconds that a checkpoint is taken to cost before one was made."""
+"""Assumed seconds of a checkpoint before the first one."""
 COST_LEAST = 1e-3
 USUAL = 20
 """Number of steps without a save from which the usual duration is known."""
@@ -21,7 +21,7 @@ RECENT = 9
 FADING = 0.8
 """Weight of a failure, with the time before it, after the next one: the rate of failures changes."""
 BEFORE = 0.5
-"""The failures that are taken to have been seen before the first one: neither none nor one."""
+"""Assumed number of failures before the first one: neither none nor one."""
 BEFORE_COSTS, BEFORE_LEAST = 100, 60.0
 """Time that contains two failures before any were seen: a multiple of a checkpoint's cost, with a minimum in
 seconds."""
@@ -68,7 +68,7 @@ class Chooser:
         self._costs: collections.deque[float] = collections.deque(maxlen=RECENT)
 
     def cost(self, seconds: float) -> None:
-        """A checkpoint kept training waiting, or made it slower, by so much."""
+        """Record by how much a checkpoint delayed or slowed down training."""
         self._costs.append(max(seconds, COST_LEAST))
 
     def failed(self, at: float) -> None:

@@ -1,6 +1,6 @@
-"""The snapshots that a node has in memory: those of its own ranks, and second copies of another node's.
+"""The snapshots in a node's memory: those of its own ranks, and second copies of another node's.
 
-They are files in shared memory, which outlive the ranks that write them, and not the agent.
+They are files in shared memory, which outlive the ranks that write them, but not the agent.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ LOCKS: list[Any] = []
 ALIVE = "alive"
 """A file that the agent holds a lock on."""
 SLOTS = 2
-"""Snapshots that are kept: one is whole while the next is written and sent."""
+"""Number of kept snapshots: one is complete while the next is written and sent."""
 
 
 @dataclass
@@ -72,13 +72,13 @@ class Keeper:
             del self.held[known]
 
     def written(self, shard: int, step: int, kept: Kept) -> None:
-        """Keep a snapshot, and forget those older than the last step: no rank ever goes back further."""
+        """Keep a snapshot, and remove those older than the last step: no rank ever goes back further."""
         self.held[shard, step] = kept
         for key in [key for key in self.held if key[1] < step - 1]:
             del self.held[key]
 
     def told(self) -> list[tuple[int, int, int]]:
-        """Shard, step and cut of all that is whole."""
+        """Return shard, step and sharding of all complete snapshots."""
         return [(shard, step, kept.cut) for (shard, step), kept in self.held.items()]
 
     def hang_up(self) -> None:
@@ -88,7 +88,7 @@ class Keeper:
         self._ways.clear()
 
     def forget_after(self, step: int) -> None:
-        """Forget steps after this one: work of others beyond it does not count in a generation that begins here."""
+        """Remove snapshots of later steps: they do not count in a generation that begins here."""
         self._fetched.clear()
         for key in [key for key in self.held if key[1] > step]:
             del self.held[key]
@@ -127,7 +127,7 @@ class Keeper:
         return kept if kept and kept.cut == cut else None
 
     async def fetch(self, of: tuple[str, int], shard: int, step: int, cut: int, whole: bool) -> Kept:
-        """Fetch the pieces of another node, and the whole part where it is `whole`; once for all ranks of this node."""
+        """Fetch the pieces of another node, or the complete part if it is `whole`; once for all ranks of this node."""
         async with self._turns.setdefault((shard, step, whole), asyncio.Lock()):
             if (shard, step, whole) not in self._fetched:
                 self._fetched[shard, step, whole] = await self._fetch(of, shard, step, cut, whole)

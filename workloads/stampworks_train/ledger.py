@@ -1,8 +1,8 @@
 """Account for every second of a run, from its file of events.
 
 Each second of wall time is in exactly one of BINS. Time is counted in whole microseconds, so that the bins sum to the
-wall time exactly. What a step cost is known when it is complete, whether it counts only when none after it is done
-again: so steps are kept until the end, and those that a generation begins before are moved to what was lost.
+wall time exactly. The cost of a step is known when it is complete, but whether it counts only when no later generation
+repeats it: steps are kept until the end, and those repeated by a generation are moved to lost time.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Events:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.unreadable = 0
-        """Lines that the last reading could make nothing of."""
+        """Lines that the last reading could not parse."""
 
     def __iter__(self) -> Iterator[Event]:
         self.unreadable = 0
@@ -71,7 +71,7 @@ def read(path: Path) -> Events:
 
 
 def _event(line: bytes) -> Event | None:
-    """The event of a line, also where it stands behind a torn one."""
+    """Return the event of a line, also behind a torn one."""
     for start in (0, line.rfind(b'{"at"')):
         try:
             event = json.loads(line[start:]) if start >= 0 else None
@@ -94,11 +94,11 @@ class Step:
     world: int
     tokens: int
     loss: float | None
-    """None for values that are not finite, like the other three."""
+    """Value; None if it is not finite, like the other three."""
     rate: float | None
     norm: float | None
     memory: float | None
-    """Bytes of the first rank's accelerator that tensors had at most; None where it has none."""
+    """Maximum bytes of tensors on the first rank's accelerator; None if it has none."""
 
 
 @dataclass
@@ -107,13 +107,13 @@ class Failure:
 
     at_us: int
     kind: str
-    """rank, node or hang; job: an attempt that ended without a word."""
+    """rank, node or hang; job for an attempt that ended without a record."""
     node: str
     rank: int | None
     step: int
     text: str
     lost_steps: int = 0
-    """Complete ones, done again."""
+    """Complete steps that were repeated."""
     lost_us: int = 0
     """Lost time, with the interrupted step."""
     restart_us: int = 0
@@ -246,10 +246,7 @@ def _in_order(events: Iterable[Event]) -> Iterator[Event]:
 
 
 class _Book:
-    """Goes through the events once.
-
-    `mark` is how far the time is accounted for, `state` what the run does: waiting, restart or step.
-    """
+    """Process the events once. `mark` is the accounted time, `state` what the run does: waiting, restart or step."""
 
     def __init__(self) -> None:
         self.begun: int | None = None
@@ -267,7 +264,7 @@ class _Book:
         self.saved: int | None = None
         """Time of the last publication of a checkpoint after the mark."""
         self.early = 0
-        """Time by which the last steps came earlier than their durations say."""
+        """Time by which the last steps were earlier than their durations."""
         self.world = 1
         self.told: list[tuple[int, Event]] = []
         self.settings: Mapping[str, Any] = {}
@@ -339,7 +336,7 @@ class _Book:
         return None
 
     def _generation(self, event: Event, now: int) -> None:
-        """Steps from its first one on are done again, wherever they were done before."""
+        """Begin a generation: steps from its first one on are repeated."""
         self._break_off(now)
         self.state = "restart"
         self.world = whole(event, "world") or 1
@@ -349,7 +346,7 @@ class _Book:
             self._lose(first)
 
     def _ready(self, event: Event, now: int) -> None:
-        """All ranks have their state: where it comes from storage, only they know which."""
+        """All ranks have their state: if it comes from storage, only they know its step."""
         self._until(now)
         self.state, self.early = "step", 0
         self.parameters = whole(event, "parameters") or self.parameters
@@ -371,10 +368,10 @@ class _Book:
         self.outage.append(failure)
 
     def _step(self, event: Event, now: int) -> None:
-        """Account for a step: the last seconds are the step itself, and the time before it since the mark belongs to
-        the state.
+        """Account for a step: the last seconds are the step itself, and the time between the mark and the step belongs
+        to the state.
 
-        Messages come early and late by turns: what a step came too early may be taken by those after it.
+        Messages are early or late by chance: later steps make up for the time of an early one.
         """
         step = whole(event, "step")
         if step is None:
@@ -411,7 +408,7 @@ class _Book:
         self._spend(now, "restart" if self.state == "restart" else "waiting")
 
     def _break_off(self, now: int) -> None:
-        """The step that was being done, if one was, is lost."""
+        """Lose the active step, if there is one."""
         if self.state == "step":
             if self.outage:
                 self.outage[-1].lost_us += now - self.mark
@@ -483,7 +480,7 @@ def _us(event: Event, name: str) -> int | None:
 
 
 def _number(event: Event, name: str) -> float | None:
-    """A finite one that is not less than 0."""
+    """Return a number if it is finite and not negative, else None."""
     value = finite(event.get(name))
     return value if value is not None and value >= 0 else None
 
@@ -495,7 +492,7 @@ def whole(event: Event, name: str) -> int | None:
 
 
 def finite(value: Any) -> float | None:
-    """A number that is one, of either sign."""
+    """Return a finite number of either sign, else None."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     try:

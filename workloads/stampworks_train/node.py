@@ -1,9 +1,9 @@
 """The process of a node that keeps snapshots for the ranks of a session, and outlives them.
 
-    python3 -m stampworks_train.node        a line of JSON on standard input says for which run
+    python3 -m stampworks_train.node        a line of JSON on standard input names the run
 
 Ranks start it (`at_home`) and talk to it over TCP, as the keepers of other nodes do. It ends with the launcher of the
-ranks, when a session that is through says so, or when no rank has been connected for IDLE_S.
+ranks, when a finished session says so, or when no rank has been connected for IDLE_S.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ class NodeKeeper(Keeper):
 
 
 def at_home(key: str, address: str, secret: str) -> dict[str, Any]:
-    """Start the keeper of this node; where it listens."""
+    """Start the keeper of this node; return its address."""
     folder = _place_of(key)
     clear_away(_place_of("").name)
     with contextlib.suppress(FileExistsError):
@@ -128,7 +128,7 @@ def at_home(key: str, address: str, secret: str) -> dict[str, Any]:
         stdin=subprocess.PIPE,
         stdout=subprocess.DEVNULL,
         env={**os.environ, "PYTHONPATH": path},
-        start_new_session=True,  # the end of the ranks' group shall not end it
+        start_new_session=True,  # the end of the ranks' process group must not end it
     )
     assert process.stdin is not None  # noqa: S101 (a pipe was asked for)
     process.stdin.write(json.dumps(told).encode() + b"\n")

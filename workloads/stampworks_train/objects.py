@@ -1,8 +1,5 @@
-"""Objects of an S3 bucket: listed page by page, written and read in parts at the same time.
-
-Where the bucket is and with whose rights it is used, boto3 finds out as always: AWS_ENDPOINT_URL_S3, AWS_PROFILE, the
-role of the node.
-"""
+"""Objects of an S3 bucket: listed page by page, written and read in parallel parts. boto3 finds address and credentials
+as usual: AWS_ENDPOINT_URL_S3, AWS_PROFILE, the role of the node."""
 
 from __future__ import annotations
 
@@ -18,9 +15,9 @@ from .stream import File
 from .words import plain
 
 PART = 2**25
-"""Bytes of a part; S3 takes 10,000 of them, of 5 MiB or more."""
+"""Bytes of a part; S3 allows 10,000 parts of at least 5 MiB."""
 PARALLEL = 8
-"""Requests of a rank at the same time: one stream of S3 is slower than a network."""
+"""Parallel requests of a rank: a single stream of S3 is slower than a network."""
 TRIES = 8
 MISSING = ("404", "NoSuchKey", "NoSuchBucket", "NotFound")
 
@@ -124,7 +121,7 @@ class Objects:
 
 
 class Upload:
-    """A new object. Parts travel while the next one is filled; it is there when `durable` returns."""
+    """A new object. Parts are sent while the next one is filled; the object exists when `durable` returns."""
 
     def __init__(self, objects: Objects, name: str) -> None:
         self._objects, self._name = objects, name
@@ -179,7 +176,7 @@ class Upload:
         return File(self.bytes, f"{self._sum:08x}")
 
     def _send(self) -> None:
-        """Begin to send the block; waits where as many are on their way as may be."""
+        """Begin to send the block; wait if too many are under way."""
         content, self._block = bytes(self._block), bytearray()
         try:
             if not self._id:

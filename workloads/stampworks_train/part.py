@@ -1,4 +1,4 @@
-"""The part of a tensor that is on this rank, and where it lies in the whole."""
+"""The part of a tensor on this rank, and its place in the whole."""
 
 from __future__ import annotations
 

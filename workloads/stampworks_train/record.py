@@ -1,9 +1,9 @@
-"""Record of a run: one JSON object, made from its events alone, from which reports are made.
+"""Record of a run: a JSON object built from its events, for reports.
 
     python3 -m stampworks_train.record FOLDER
 
-writes `record.json` in the folder of a run anew, also of one that was killed or still goes on. The shape is that of
-workloads/record.schema.json; times are seconds after the run's begin. What nobody told is null.
+writes `record.json` in the folder of a run again, also for a killed or active run. Its schema is
+workloads/record.schema.json; times are seconds after the run's start. Unknown values are null.
 """
 
 from __future__ import annotations
@@ -31,9 +31,10 @@ ITEMS_MAX = 200
 
 
 def write(folder: Path) -> Path:
-    """Write the record of the run in this folder. Readers find a complete one at any time.
+    """Write the record of the run in this folder.
 
-    It takes some 40 microseconds a step: whoever must not wait starts this module as a program of its own.
+    Readers always find a complete one. It takes about 40 microseconds for each step: a caller that must not wait runs
+    this module as a separate program.
     """
     found = record(ledger.Events(folder / EVENTS))
     path = folder / RECORD

@@ -12,12 +12,12 @@ import torch.distributed as dist
 class StepSampler:
     """The rows of this rank, step after step: `DataLoader(data, batch_sampler=StepSampler(...))`.
 
-    `batch` counts the samples of one step of all ranks together. An epoch takes no sample twice; what does not fill a
-    step is left out, other samples each time. `after` is the step to go on from: `session.step`.
+    `batch` counts the samples of a step over all ranks. An epoch takes no sample twice, and leaves out the samples that
+    do not fill a step, others each time. `after` is the step from which to continue: `session.step`.
     """
 
     def __init__(self, samples: int, batch: int, after: int = 0, seed: int = 0, ranks: int = 0) -> None:
-        """`ranks`: how many share a step; 0: all of them, 1: each takes all of it."""
+        """`ranks`: number of ranks that share a step; 0: all of them, 1: each takes the whole step."""
         known = dist.is_initialized()
         self._world = ranks or (dist.get_world_size() if known else int(os.environ.get("WORLD_SIZE", "1")))
         self._rank = (dist.get_rank() if known else int(os.environ.get("RANK", "0"))) % self._world

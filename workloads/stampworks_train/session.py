@@ -5,8 +5,8 @@
         loss = ...                      # forward, backward, optimizer.step()
         session.tell(loss=loss)
 
-The loop begins after the last step that a snapshot or a checkpoint has. Started again by its launcher, with the same
-number of ranks, it ends with the same weights, bit for bit, as one that nobody disturbed.
+The loop begins after the last step that a snapshot or a checkpoint has. Restarted by its launcher, with the same number
+of ranks, it ends with the same weights, bit for bit, as an undisturbed run.
 """
 
 from __future__ import annotations
@@ -38,11 +38,12 @@ RUN = "run-id"
 
 
 class Session:
-    """The checkpoint service of one run. All ranks make it alike, when model and optimizer are there.
+    """The checkpoint service of a run.
 
-    `folder` is the run's, in a directory that all nodes share. `others` are objects with `state_dict` and
-    `load_state_dict` (schedulers, samplers, scalers), whose states are each rank's own. Tensors of the model and of the
-    optimizer are taken to be the same on all ranks, but for DTensors, of which each rank has its part.
+    All ranks create it with the same arguments, after model and optimizer. `folder` belongs to the run, in a directory
+    that all nodes share. `others` are objects with `state_dict` and `load_state_dict` (schedulers, samplers, scalers),
+    whose states are separate for each rank. Tensors of model and optimizer must be equal on all ranks, except DTensors,
+    of which each rank has its part.
     """
 
     def __init__(
@@ -58,9 +59,9 @@ class Session:
         wait_s: float = 600.0,
         **others: Stateful,
     ) -> None:
-        """`checkpoints`: where they go, a directory or s3://BUCKET/PREFIX; without it, into the folder.
+        """`checkpoints`: a directory or s3://BUCKET/PREFIX; by default the folder.
 
-        `every_s`: seconds between two; 0: chosen by what they cost and how often something fails. `wait_s`: how long a
+        `every_s`: seconds between checkpoints; 0: chosen by their cost and the rate of failures. `wait_s`: how long a
         rank waits for the others.
         """
         known = dist.is_initialized()
@@ -104,11 +105,11 @@ class Session:
         self.close()
 
     def tell(self, loss: Tensor | float | None = None, tokens: int = 0, data_s: float = 0.0) -> None:
-        """Put the loss, the tokens and the seconds that data was waited for into the account of the current step."""
+        """Add loss, tokens and seconds of waiting for data to the account of the current step."""
         self._told = {"loss": loss, "tokens": tokens, "data_s": data_s}
 
     def done(self, step: int, last: bool = False) -> None:
-        """A step is complete: for loops that are not ours, such as a trainer's. Others use `steps`."""
+        """Complete a step: for foreign loops, such as a trainer's. Others use `steps`."""
         self.step = step
         wants_save, wants_stop = self._heard()
         self.stopped = wants_stop and not last
@@ -156,7 +157,7 @@ class Session:
         return f"{path.resolve()} {path.read_text().strip()}"
 
     def _restored(self) -> int:
-        """The step that the state is of: from memory, else from a checkpoint, else from the beginning."""
+        """Return the step of the state: from memory, else from a checkpoint, else from the beginning."""
         newest = self._snapshots.newest if self._snapshots else None
         if newest:
             step, source = self._from_memory(newest), "memory"
@@ -242,7 +243,7 @@ class Session:
         self._agreed = (work, wanted)
 
     def _heard(self) -> tuple[bool, bool]:
-        """The answer, one step later: it has come meanwhile, and no step waits for it."""
+        """Return the answer a step later: it has arrived meanwhile, and no step waits for it."""
         if self._agreed is None:
             return False, False
         (work, wanted), self._agreed = self._agreed, None

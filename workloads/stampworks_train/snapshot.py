@@ -1,7 +1,7 @@
 """The state of a rank as bytes, in and out of memory that outlives the rank.
 
-A snapshot is the bytes of all pieces one after the other. A piece says where it belongs in its whole, so that the
-snapshots of any number of ranks make up the state of any other number.
+A snapshot has the bytes of all pieces one after the other. A piece knows its place in the whole, so that the snapshots
+of any number of ranks can be joined for any other number.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from .part import place
 ALIGNMENT = 64
 
 Piece = tuple[str, list[int], list[int], str, int]
-"""Name, where it begins in its whole, its shape, its kind of number, where its bytes begin in a snapshot."""
+"""Name, offset in its whole, shape, type of numbers, and offset of its bytes in a snapshot."""
 Sources = Callable[[str], Iterable[tuple[Piece, Tensor]]]
-"""The pieces of one name, and the snapshot each lies in."""
+"""Pieces of a name, and the snapshot of each."""
 Part = tuple[str, Tensor, Tensor]
-"""A name, the tensor that says where this rank's part lies in the whole, and the part itself."""
+"""A name, the tensor with the place of this rank's part, and the part itself."""
 
 
 def pieces_of(parts: Iterable[Part]) -> tuple[list[Piece], int]:
@@ -41,7 +41,7 @@ def write(pieces: Sequence[Piece], parts: Iterable[Part], into: Tensor) -> None:
 
 
 def read(pieces: Sequence[Piece], parts: Iterable[Part], sources: Sources) -> None:
-    """Take all parts from snapshots, of this cut or another."""
+    """Restore all parts from snapshots, of this sharding or another."""
     pairs: list[tuple[Tensor, Tensor]] = []
     for (name, start, shape, _, _), (_, _, value) in zip(pieces, parts, strict=True):
         missing = value.numel()
@@ -59,7 +59,8 @@ def read(pieces: Sequence[Piece], parts: Iterable[Part], sources: Sources) -> No
 def _shared(
     value: Tensor, start: Sequence[int], shape: Sequence[int], piece: Piece, snapshot: Tensor
 ) -> tuple[Tensor, Tensor] | None:
-    """Return the overlap with a piece of another cut: that part of this one, and the same numbers in the snapshot."""
+    """Return the overlap with a piece of another sharding: the part of this one, and the same numbers in the
+    snapshot."""
     _, other_start, other_shape, kind, at = piece
     here, there = [], []
     for own, size, other, other_size in zip(start, shape, other_start, other_shape, strict=True):

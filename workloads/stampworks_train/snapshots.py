@@ -1,6 +1,6 @@
-"""Snapshots of a session: after each step the state of a rank goes into memory of its node, and of a neighbour.
+"""Snapshots of a session: after each step the state of a rank is copied into memory of its node, and of a neighbour.
 
-A rank that is started again finds there how far all had come.
+A restarted rank reads there how far all ranks had come.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Newest:
 
 
 class Snapshots:
-    """Every method is called by all ranks alike."""
+    """Snapshots of all ranks. All ranks call every method."""
 
     def __init__(self, run: str, group: dist.ProcessGroup) -> None:
         self._group, self.rank, self.world = group, dist.get_rank(), dist.get_world_size()
@@ -82,7 +82,7 @@ class Snapshots:
         dist.barrier(self._group)
 
     def take(self, parts: Sequence[Part], newest: Newest) -> bytes:
-        """Read the state into these tensors; the values of this rank, or of the first one where it is new."""
+        """Read the state into these tensors; the values of this rank, or of the first one for a new rank."""
         pieces, _ = pieces_of(parts)
         needed = list(range(newest.parts))
         if newest.parts > 1:
@@ -99,7 +99,7 @@ class Snapshots:
         return Path(values["path"]).read_bytes()
 
     def keep(self, step: int, parts: Sequence[Part], values: bytes) -> None:
-        """Copy the state of this step into memory; the second copy is on its way when this returns."""
+        """Copy the state of this step into memory; the second copy is under way when this returns."""
         if not self._begun:
             self._begin(parts)
             self._begun = True
@@ -118,7 +118,7 @@ class Snapshots:
             self.problem = self._door.hear().get("problem") or self.problem
 
     def end(self) -> None:
-        """The run is through: nothing needs to be kept."""
+        """End the run: no snapshot is needed any more."""
         self.wait()
         dist.barrier(self._group)
         if self._leads:
@@ -149,7 +149,7 @@ class Snapshots:
     # -- who is here, and what they have
 
     def _met(self, several: bool) -> list[dict[str, Any]]:
-        """The keeper of each node, started where there is none; all have the secret of the first."""
+        """Start the keeper of each node if it has none; all share the first node's secret."""
         mine = running(self._key) if self._leads else None
         found = [each for each in self._each((self._leads, mine)) if each[0]]
         secret = next((keeper["secret"] for _, keeper in found if keeper), "") or self._each(secrets.token_hex(16))[0]
@@ -216,7 +216,7 @@ class Door:
 
 
 def _cut(parts: Iterable[Part]) -> str:
-    """Ranks with the same hold the same: where their parts begin, and how large they are."""
+    """Ranks of the same group hold the same data: offsets and sizes of their parts."""
     table = [(name, place(whole), list(here.shape)) for name, whole, here in parts]
     return hashlib.sha256(json.dumps(table).encode()).hexdigest()
 

@@ -20,7 +20,7 @@ PAGE = 2**12
 
 LIBC = ctypes.CDLL(None)
 SYNC_FILE_RANGE_WRITE = 2
-"""Begin, and do not wait: fsync tells how it went."""
+"""Start writing without waiting: fsync reports the result."""
 
 
 @dataclass(frozen=True)
@@ -32,10 +32,10 @@ class File:
 
 
 class Stream:
-    """A new file. While another thread writes one block, this one sums it, and then fills the next.
+    """A new file. While another thread writes a block, this one computes its checksum, and then fills the next.
 
-    It is written past the page cache where the file system can do that: filling pages takes more processor time than
-    all the rest, and many dirty ones hold up everybody who writes.
+    It is written past the page cache if the file system allows it: filling pages takes most of the CPU time, and many
+    dirty pages delay all writers.
     """
 
     def __init__(self, path: Path) -> None:
@@ -142,7 +142,7 @@ def write(path: Path, content: bytes) -> File:
 
 
 def make(folder: Path) -> None:
-    """A folder and those that it is in, on the disk."""
+    """Write a folder and its parents to the disk."""
     new = [each for each in (folder, *folder.parents) if not each.exists()]
     folder.mkdir(parents=True, exist_ok=True)
     for each in new:

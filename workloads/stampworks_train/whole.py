@@ -20,7 +20,7 @@ RANKS = "ranks"
 
 
 class Stateful(Protocol):
-    """A sampler, a scheduler, a scaler, or any other object that can say its state and take it back."""
+    """A sampler, a scheduler, a scaler, or another object that can return and restore its state."""
 
     def state_dict(self) -> Any:
         """Return the state as torch's modules do."""
@@ -32,8 +32,8 @@ class Stateful(Protocol):
 class Whole:
     """The state of a run on this rank.
 
-    Tensors of the model and its optimizers are the same on all ranks, or parts of one DTensor. The states of `others`
-    are each rank's own.
+    Tensors of the model and its optimizers are the same on all ranks, or parts of a DTensor. The states of `others` are
+    separate for each rank.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class Whole:
             chance.restore(told["chance"])
 
     def values(self, plain: dict[str, Any] | None = None) -> bytes:
-        """The values of this rank, with those of the state that are no tensors where they are asked for."""
+        """Return the values of this rank, with the state's other values if requested."""
         states = {name: other.state_dict() for name, other in self.others.items()}
         return pickle.dumps({"chance": chance.seen(), "others": states, "plain": plain or {}})
 

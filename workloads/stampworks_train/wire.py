@@ -12,7 +12,7 @@ LINE_MAX = 2**26
 """Bytes of a message: the pieces of a large model are many."""
 BLOCK = 2**22
 WANTS_CHECKPOINT, WANTS_STOP = 1, 2
-"""Requests to the first rank, as bits: it shares them after a step, so that all ranks act after the same one."""
+"""Requests to the first rank, as bits: it shares them after a step, so that all ranks act after the same step."""
 
 
 class Wire:

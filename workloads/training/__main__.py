@@ -2,8 +2,8 @@
 
     python3 -m training --options FILE-OR-JSON
 
-Started once on each node, by Slurm's srun; started by hand there is one node alone. What happens is told in
-`events.jsonl` in the run's folder, and on standard output of the first node for a person.
+Slurm's srun starts it once on each node; started by hand, it uses a single node. Events are written to `events.jsonl`
+in the run's folder, and as text to standard output of the first node.
 """
 
 from __future__ import annotations

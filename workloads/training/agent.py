@@ -49,7 +49,7 @@ class Child:
 
 @dataclass
 class Form:
-    """The generation that this node takes part in."""
+    """Generation of this node."""
 
     number: int
     step: int
@@ -141,7 +141,7 @@ class Agent:
         raise TimeoutError(f"{where}: is the folder the same directory on all nodes?")
 
     def _devices(self) -> int:
-        """Return the accelerators of this node, counted in a process of its own: a fork cannot use a device that its
+        """Return the accelerators of this node, counted in a separate process: a fork cannot use a device that its
         parent has initialized."""
         ours, its = self.context.Pipe()
         process = self.context.Process(target=_tell_devices, args=(its,), daemon=True)

@@ -20,7 +20,7 @@ BEAT_S = 0.5
 WHO_WAS_FIRST_S = 1.0
 """Seconds to wait after a broken collective: the faulty rank, or its agent, then reports the cause."""
 IN_VAIN_MAX = 3
-"""Generations one after the other that complete no step."""
+"""Limit of consecutive generations that complete no step."""
 FINISHED, FAILED, LOST, STOPPED = 0, 1, 69, 75
 """Exit statuses of an agent. 69 (EX_UNAVAILABLE): other nodes do not answer, and the run must be restarted, because the
 coordinator's node is gone or the job no longer has all nodes. 75 (EX_TEMPFAIL): the run left a checkpoint and must be
@@ -59,7 +59,7 @@ class Failure:
 
     @property
     def where(self) -> str:
-        """The rank and node in words, as the beginning of a message."""
+        """Rank and node in words, at the beginning of a message."""
         rank = "" if self.rank is None else f"rank {self.rank} on "
         return f"{rank}{self.node or 'the run'}:"
 
@@ -75,7 +75,7 @@ class Generation:
     ready: dict[int, int] = field(default_factory=dict)
     """Process ids of the ranks that have their state."""
     through: dict[int, str] = field(default_factory=dict)
-    """Ranks that have come to an end, finished or stopped."""
+    """Ended ranks, finished or stopped."""
     about: dict[str, Any] = field(default_factory=dict)
     progress: float = 0.0
     """Time of the last progress."""
@@ -87,7 +87,7 @@ class Generation:
 
 
 class Coordinator:
-    """Forms a generation, watches over it, and forms the next one until the run is through."""
+    """Form a generation, watch it, and form the next one until the run is complete."""
 
     def __init__(self, settings: Settings, journal: Journal, secret: str, nodes: int) -> None:
         self.settings, self.journal, self.secret, self.nodes = settings, journal, secret, nodes
@@ -96,7 +96,7 @@ class Coordinator:
         self.cuts: dict[int, int] = {}
         """Number of parts of the snapshots of a generation."""
         self.worlds: dict[int, int] = {}
-        """Number of ranks of each generation: the same number shards the state in the same way."""
+        """Number of ranks of each generation: the same number gives the same sharding."""
         self.step = 0
         self.stopping = False
         self.compared = False
@@ -154,7 +154,7 @@ class Coordinator:
         await self.heard.put((member, None))
 
     async def _gather(self) -> None:
-        """All nodes of the job, or those that came."""
+        """All nodes of the job, or those that arrived."""
         deadline = time.monotonic() + self.settings.patience.start
         while len(self.members) < self.nodes and not self.stopping and (left := deadline - time.monotonic()) > 0:
             with contextlib.suppress(TimeoutError):
@@ -226,7 +226,7 @@ class Coordinator:
         raise _GaveUpError(f"{failures} failures, which is as many as patience.failures allows")
 
     def _leave_behind(self, node: str) -> None:
-        """A node that breaks every generation, one with a broken device for example."""
+        """A node that breaks every generation, such as a node with a broken device."""
         for member in [member for member in self.members if member.node == node]:
             self.members.remove(member)
             member.wire.say({"do": "end", "code": FAILED})
@@ -429,7 +429,7 @@ class Coordinator:
 
 
 class _AnewError(Exception):
-    """Another job may have what this one lacks."""
+    """The job lacks something that another job may have."""
 
 
 class _GaveUpError(Exception):

@@ -1,7 +1,7 @@
-"""Data of a rank: the tokens of its rows, step by step, read ahead of it.
+"""Data of a rank: the tokens of its rows, step by step, read ahead.
 
-Which samples a step has depends on the seed, the step and how many rows there are, and on nothing else: not on which
-ranks take them, how often they began anew, or what they read before.
+The samples of a step depend on the seed, the step and the number of rows only: not on the ranks, on restarts, or on
+earlier reads.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from .store import Store
 CORPUS, SYNTHETIC = "corpus", "synthetic"
 SYNTHETIC_SAMPLES = 2**48
 JUMPS = 4
-"""One of this many synthetic tokens does not follow its predecessor."""
+"""One in this many synthetic tokens does not follow its predecessor."""
 CLOSING = 5.0
 """Seconds that close() waits for running reads. Reads that hang in a file system are abandoned."""
 
@@ -54,7 +54,7 @@ class Samples(Protocol):
         """Wake all readers that wait for a sample."""
 
     def close(self) -> None:
-        """Free what `want` prepared."""
+        """Free the data that `want` prepared."""
 
 
 class Stream:
@@ -74,7 +74,7 @@ class Stream:
         self.vocabulary = self._samples.vocabulary
         """Largest token plus one."""
         self.notices = self._samples.notices
-        """Notices for people, each once; they come while data is read."""
+        """Notices for users, each once; they arise while data is read."""
         self.waited_s = 0.0
         """Seconds that the last step waited for data."""
         self._rows, self._shape, self._ahead = list(rows), (len(rows), length + 1), data.prefetch
@@ -138,7 +138,7 @@ class Stream:
 
 
 class Corpus:
-    """The bundled one: a sample is the beginning of a page."""
+    """The bundled corpus: a sample is the beginning of a page."""
 
     counts = (corpus.PAGES,)
     vocabulary = 256

@@ -1,7 +1,7 @@
-"""Linear layers that multiply numbers of eight bits, where a device is fast at that.
+"""Linear layers with eight-bit products, for devices that are fast at them.
 
-Weights, sums and everything between the products stay as wide as they are. Each tensor is scaled anew to the whole
-range of its eight bits: e4m3, which has more digits, on the way forward, and e5m2, which has more range, for gradients.
+Weights, sums and everything between the products keep their width. Each tensor is scaled to the full range of eight
+bits: e4m3, with more digits, in the forward pass, and e5m2, with more range, for gradients.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Product(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, weight: Tensor) -> Tensor:
-        """Return the product. Keep the input in float8 for the way back."""
+        """Return the product. Keep the input in float8 for the backward pass."""
         short, scale = scaled(x, FORWARD)
         # save the full weight: layouts free weights between forward and backward
         ctx.save_for_backward(short, scale, weight)

@@ -67,7 +67,7 @@ class Journal:
             self.write("notice", text=text)
 
     def _record(self) -> None:
-        """Write the current record in a process of its own, because it takes long. It serves readers during the run, or
+        """Write the current record in a separate process, because it takes long. It serves readers during the run, or
         after a kill."""
         if self._recording is None or self._recording.poll() is not None:
             command = [sys.executable, "-m", "stampworks_train.record", str(self.folder)]
@@ -119,7 +119,7 @@ class Journal:
         self._chooser.cost(told["blocked_s"] + told["slowed_s"])
 
     def wants_checkpoint(self) -> bool:
-        """Whether it is time for the next one; asked for once."""
+        """Return whether the next checkpoint is due; a single call consumes it."""
         now = self._log.now()
         given = self.settings.checkpoints.every_s
         interval = None if given else self._chooser.interval(now)

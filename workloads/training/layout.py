@@ -23,8 +23,8 @@ TORCH = str(torch.__version__)
 GATHERS_AGAIN = True
 """Whether weights are gathered a second time for the backward pass, which saves memory."""
 if not hasattr(torch.cpu.Stream, "record_event"):
-    # torch 2.6 asks this of a processor's stream in fully_shard, and has it not; there is nothing to wait for. Weights
-    # that it gathers again on a processor count as changed, so that it refuses the backward pass.
+    # torch 2.6 calls this on a CPU's stream in fully_shard, where it does not exist; there is nothing to wait for.
+    # Weights gathered again on a CPU count as changed, so that torch refuses the backward pass.
     GATHERS_AGAIN = False
     torch.cpu.Stream.record_event = lambda _: torch.cpu.Event()
     torch.cpu.Stream.wait_event = lambda *_: None
@@ -32,19 +32,19 @@ if not hasattr(torch.cpu.Stream, "record_event"):
 
 @dataclass(frozen=True)
 class Laid:
-    """A model on its ranks, and which part of each step's samples this rank takes."""
+    """A model on its ranks, and the part of each step's samples for this rank."""
 
     model: Transformer
     runs: nn.Module
     """The model, or the wrapper that runs it."""
     part: int
     parts: int
-    """Parts the samples are cut into: the ranks, but that tensor-parallel ones share theirs."""
+    """Number of parts of the samples: one for each rank, or for each group of tensor-parallel ranks."""
     narrow: bool
     """Whether it computes with bfloat16."""
 
     def accumulating(self, last: bool) -> contextlib.AbstractContextManager[None]:
-        """Gradients are brought together with the last of several."""
+        """Gradients are reduced with the last of several batches."""
         if isinstance(self.runs, DistributedDataParallel):
             return contextlib.nullcontext() if last else self.runs.no_sync()
         self.runs.set_requires_gradient_sync(last)
@@ -52,9 +52,10 @@ class Laid:
 
 
 def laid_out(settings: Settings, device: torch.device, on_node: int, linear: type[nn.Linear] = nn.Linear) -> Laid:
-    """Return a model with uninitialized weights. `on_node`: ranks of a node; `linear`: type of the blocks' layers.
+    """Return a model with uninitialized weights.
 
-    It is made without any memory, and gets some when it is cut: no rank ever holds more of it than its part.
+    `on_node`: ranks of a node; `linear`: type of the blocks' layers. It is created without memory, which is allocated
+    when it is sharded: no rank ever holds more than its part.
     """
     with torch.device("meta"):
         model = Transformer(settings.model, linear)
@@ -122,7 +123,7 @@ def clipped(model: nn.Module, most: float) -> float:
             alike.setdefault(_copies(gradient), []).append(part)
     total = torch.zeros((), dtype=torch.float64, device=parts[0].device)
     for copies, those in alike.items():
-        norms = torch._foreach_norm(those, 2, torch.float64)  # summed as such, without a copy of any of them
+        norms = torch._foreach_norm(those, 2, torch.float64)  # sum without copies
         total += torch.stack(norms).square().sum() / copies
     dist.all_reduce(total)
     norm = float(total.sqrt())

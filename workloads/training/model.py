@@ -37,7 +37,7 @@ class Transformer(nn.Module):
         return scores
 
     def begin(self, seed: int) -> None:
-        """Set the same first weights for any layout: a processor draws all, and each rank takes its part."""
+        """Set the same first weights for any layout: the CPU draws all, and each rank takes its part."""
         source = torch.Generator().manual_seed(seed)
         for name, weight in self.named_parameters():
             here = local(weight.detach())

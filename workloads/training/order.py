@@ -1,10 +1,9 @@
-"""Order of samples: the sample of a row is a pure function of seed, step and row, found without earlier ones.
+"""Order of samples: the sample of a row is a pure function of seed, step and row, computed without earlier ones.
 
-An epoch shuffles the shards, and the samples inside each shard, and lays them out in one sequence. Rows go through it
-in lanes of a few rows; each lane has a stretch of its own. So a node reads the shards of its own rows and no others,
-and which ranks take which rows changes nothing.
-
-No permutation is stored, and none comes from a library, whose next version may shuffle otherwise.
+An epoch shuffles the shards, and the samples inside each shard, and lays them out in a sequence. Rows go through it in
+lanes of a few rows; each lane has its own stretch. A node therefore reads only the shards of its own rows, and the
+assignment of rows to ranks changes nothing. No permutation is stored, and none comes from a library, whose next version
+may shuffle differently.
 """
 
 from __future__ import annotations
@@ -54,7 +53,7 @@ class Order:
     def _layout(self, epoch: int) -> tuple[np.ndarray, np.ndarray]:
         """The shards in the order of this epoch, and where each of them ends."""
         if epoch not in self._laid:
-            while len(self._laid) > 1:  # a step and one that is looked ahead to may lie in two
+            while len(self._laid) > 1:  # the current step and a prefetched one may lie in two epochs
                 del self._laid[min(self._laid)]
             shards = np.argsort(key(self.seed, epoch, SHARD, np.arange(len(self.counts))), kind="stable")
             self._laid[epoch] = shards, np.cumsum(self.counts[shards])
@@ -79,10 +78,10 @@ def mixed(values: np.ndarray) -> np.ndarray:
 
 
 def permuted(values: np.ndarray, sizes: np.ndarray, keys: np.ndarray) -> np.ndarray:
-    """Return the images of values in the permutations of range(size) that their keys name.
+    """Return the images of values in the permutations of range(size) chosen by their keys.
 
-    A Feistel network permutes the pairs of two numbers below the root of the size; what lands outside the range goes
-    through again, until it is inside (Black and Rogaway).
+    A Feistel network permutes the pairs of two numbers below the root of the size; values outside of the range go
+    through it again (Black and Rogaway).
     """
     sizes = np.broadcast_to(sizes, values.shape).astype(np.uint64)
     keys = np.broadcast_to(keys, values.shape)

@@ -1,6 +1,6 @@
-"""Run a rank of one generation: restore the state, train, and write snapshots and checkpoints.
+"""Run a rank of a generation: restore the state, train, and write snapshots and checkpoints.
 
-It is a process that may be killed at any time. What it finds goes to its agent through a pipe.
+The process may be killed at any time. It reports to its agent through a pipe.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-import torch._dynamo  # otherwise layouts would import it in each rank for seconds: the process that forks ranks has it
+import torch._dynamo  # otherwise each rank would import it for seconds: the process that forks ranks does it once
 import torch.distributed as dist
 import torch.nn.functional as F  # noqa: N812 (as everybody calls it)
 from stampworks_train.checkpoint import Checkpoints
@@ -63,9 +63,9 @@ class Place:
     same: bool = False
     """Whether they were cut as this generation cuts."""
     accelerators: int = 0
-    """Accelerators that the node had when it came."""
+    """Accelerators of the node when it joined."""
     keeps: bool = True
-    """Whether it leaves snapshots: of ranks of a node that hold the same, one does."""
+    """Whether it leaves snapshots: of the ranks of a node with the same state, only one does."""
 
 
 def run(place: Place, pipe: Connection) -> None:
@@ -101,7 +101,7 @@ class Stalls:
 
 @dataclass
 class Rank:
-    """The state of one rank's process."""
+    """State of a rank's process."""
 
     place: Place
     pipe: Connection
@@ -140,7 +140,7 @@ class Rank:
     # -- the beginning
 
     def _device(self) -> torch.device:
-        """An accelerator for each rank, or the processor where there never was one: not where they are lost."""
+        """Return an accelerator for the rank, or the CPU if the node never had one: lost accelerators are an error."""
         ranks, had, seen = self.place.on_node, self.place.accelerators, devices()
         most = max(had, seen)
         if not most:
@@ -166,7 +166,7 @@ class Rank:
         return float8.Linear
 
     def _join(self) -> None:
-        """All ranks of the generation meet at the first one's store."""
+        """Let all ranks of the generation meet at the first one's store."""
         settings, rank, world = self.place.settings, self.place.seat.rank, self.place.world
         patience = datetime.timedelta(seconds=settings.patience.step)
         more = {"timeout": patience, "wait_for_workers": False, "use_libuv": False}  # Debian's torch lacks it
@@ -182,7 +182,7 @@ class Rank:
         dist.init_process_group(backend, store=store, rank=rank, world_size=world, timeout=patience)
 
     def _restored(self) -> int:
-        """The step that the state is of, from memory, else from a checkpoint, else from the beginning."""
+        """Return the step of the state: from memory, else from a checkpoint, else from the beginning."""
         place = self.place
         if place.step:
             self.state.read(sources_of(self._snapshots()))
@@ -201,7 +201,7 @@ class Rank:
         return int(found.step)
 
     def _other_order(self, told: dict[str, Any]) -> list[str]:
-        """Why samples come in another order than before the checkpoint: some may come twice, and some not at all."""
+        """Reason for another order of samples than before the checkpoint: some may be repeated, and some skipped."""
         was, now = told.get("settings", {}), without_secrets(self.place.settings.told())
         fixed = [("batch",), ("model", "length"), ("data", "source"), ("data", "seed")]
         changed = [
@@ -304,7 +304,7 @@ class Rank:
         for start in starts:
             part = tokens[start : start + size]
             with self.laid.accumulating(start + size >= rows):
-                # gradients become the mean over all ranks, and shall be the mean over all tokens
+                # gradients are averaged over all ranks, and must be averaged over all tokens
                 loss = self._loss(part)
                 (loss * (self.laid.parts / whole)).backward()
             total += loss.detach()
@@ -317,7 +317,8 @@ class Rank:
         return total, norm
 
     def _loss(self, tokens: torch.Tensor) -> torch.Tensor:
-        """Summed over tokens; a rank that has no sample left computes one that counts nothing, for the others wait."""
+        """Return the loss, summed over tokens; a rank without a sample computes one that does not count, because the
+        others wait."""
         weight = 1.0
         if not len(tokens):
             tokens = torch.zeros((1, self.place.settings.model.length + 1), dtype=torch.long, device=self.device)
@@ -341,7 +342,7 @@ class Rank:
         return Together(float(values[0]) / copies / (settings.batch * settings.model.length), round(float(values[1])))
 
     def _until_kept(self, step: int) -> float:
-        """Wait until the second copy of this step is safe, and return the seconds. Older ones are removed when all
+        """Wait until the second copy of this step is safe, and return the seconds. Older copies are removed when all
         ranks have come this far."""
         begun = time.perf_counter()
         while self.kept < step:
@@ -438,7 +439,7 @@ class Rank:
         return {"memory": most}
 
     def _digest(self) -> str:
-        """Return the digest of all weights, the same however they are cut."""
+        """Return the digest of all weights, the same for any sharding."""
         digest = hashlib.sha256()
         for name, weight in sorted(self.state.weights.items()):
             whole = weight.full_tensor() if isinstance(weight, DTensor) else weight.data
@@ -496,7 +497,7 @@ def _at(told: Any, path: tuple[str, ...]) -> Any:
 
 
 def learning_rate(settings: Settings, step: int) -> float:
-    """Up to the full one, and along half a cosine down to a tenth of it."""
+    """Return the learning rate: a warm-up to the full rate, then half a cosine down to a tenth of it."""
     if step <= settings.warmup:
         return settings.learning_rate * step / settings.warmup
     way = (step - settings.warmup) / max(1, settings.steps - settings.warmup)
@@ -504,7 +505,7 @@ def learning_rate(settings: Settings, step: int) -> float:
 
 
 def rows_of(batch: int, part: int, parts: int) -> list[int | None]:
-    """A step's samples that one part takes: as many for each, so that some have none in the last place."""
+    """Return a part's samples of a step: the same number for each part, so that some have none in the last place."""
     return [row if row < batch else None for row in range(part, parts * math.ceil(batch / parts), parts)]
 
 

@@ -27,7 +27,7 @@ class Model:
     length: int = 128
     """Tokens of a sample."""
     vocabulary: int = 256
-    """Bytes, unless the shards hold something else."""
+    """Type of the tokens; bytes unless the shards hold another."""
 
     def __post_init__(self) -> None:
         if min(self.layers, self.width, self.heads, self.length, self.vocabulary) < 1:
@@ -49,7 +49,7 @@ class Data:
     source: str = "corpus"
     """`corpus` (the bundled one), `synthetic`, or a directory or URL of shards."""
     cache: str = ""
-    """A folder on a local disk for shards that come from elsewhere; none without it."""
+    """Folder on a local disk for remote shards; without it, none is used."""
     seed: int = 0
     """Seed of the order."""
     prefetch: int = 2
@@ -130,10 +130,11 @@ class Settings:
     layout: str = "fsdp"
     tensor_parallel: int = 1
     precision: str = "auto"
-    """`auto`: bfloat16 on accelerators that have it, else float32. `float8`: bfloat16 but for the blocks' products."""
+    """`auto`: bfloat16 on accelerators that support it, else float32. `float8`: bfloat16 with float8 products in the
+    blocks."""
     compile: bool = False
     ranks: int = 0
-    """Ranks on each node; 0: one per accelerator, or one."""
+    """Ranks on each node; 0: one for each accelerator, or a single one without any."""
     pace_s: float = 0.0
     """Minimum seconds of a step, to try a run without its load."""
     snapshots: bool = True
@@ -143,7 +144,7 @@ class Settings:
     peak_tflops: float = 0.0
     """Peak TFLOP/s of one rank's device, as its maker states it; 0 if unknown."""
     price: float = 0.0
-    """Price of one node for an hour; 0: not known."""
+    """Price of a node for an hour; 0 if unknown."""
     notice_s: int = 60
     """Seconds before the time limit at which the scheduler warns the run: enough for a step and a checkpoint."""
     model: Model = Model()

@@ -13,7 +13,7 @@ from .settings import Settings
 
 @dataclass(frozen=True)
 class Seat:
-    """A rank and where it sits."""
+    """A rank and its place."""
 
     rank: int
     node: int
@@ -66,8 +66,8 @@ def _shard(settings: Settings, rank: int, local: int) -> int:
 
 
 def buddies(found: Sequence[Seat]) -> dict[int, int]:
-    """Return the node that keeps the second copy of each rank's part. Parts that another node has anyway, and runs on
-    one node, have none."""
+    """Return the node that keeps the second copy of each rank's part. Parts that another node also has, and runs on a
+    single node, have none."""
     homes: dict[int, set[int]] = {}
     for seat in found:
         homes.setdefault(seat.shard, set()).add(seat.node)

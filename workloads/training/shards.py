@@ -1,11 +1,11 @@
-"""Shards: tar files of samples, as WebDataset has them, and an index with the size, digest and samples of each.
+"""Shards: tar files of samples in WebDataset's format, and an index with the size, digest and samples of each.
 
     python3 -m training.shards FROM TO [--tokens N] [--bytes N] [--type uint8|uint16|uint32]
 
-FROM is a file or a folder of them, all of whose bytes are tokens, in the order of their names: text, or with --type
-what another tokenizer wrote, little-endian. It is cut into samples of N tokens that overlap by one, which are dealt out
-to the shards like cards, so that each shard has something of everything. Equal input makes equal digests. TO can be
-copied to any store as it is.
+FROM is a file or a folder of files, in the order of their names, whose bytes are tokens: text, or with --type the
+little-endian output of another tokenizer. It is split into samples of N tokens that overlap by one, which are dealt out
+to the shards, so that each shard has samples from everywhere. Equal input gives equal digests. TO can be copied to any
+store unchanged.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ class Index:
 
 
 def stride(size: int) -> int:
-    """Bytes from one sample of this size to the next, in a tar file."""
+    """Distance in bytes between samples of this size in a tar file."""
     return BLOCK + -(-size // BLOCK) * BLOCK
 
 
@@ -131,7 +131,7 @@ def _index_of(store: Store) -> Index:
 
 
 class Shards:
-    """Samples of a given length, out of shards that are opened as they are needed."""
+    """Samples of a given length, from shards that are opened when needed."""
 
     def __init__(self, store: Store, length: int) -> None:
         self.index = _index_of(store)
@@ -157,7 +157,7 @@ class Shards:
         return self._store.notices
 
     def want(self, shards: set[int], step: int, until: int) -> None:
-        """Begin to open these, and close those that are no longer needed at `step`."""
+        """Begin to open these shards, and close those not needed at `step`."""
         for shard in shards:
             self._until[shard] = max(until, self._until.get(shard, 0))
             if shard not in self._open:
@@ -211,10 +211,10 @@ def _close(future: Future[_Members]) -> None:
 
 
 class _Members:
-    """The samples of one shard, by number: each where the index has it, with its own checksum in its name.
+    """The samples of a shard, by number: each at its place in the index, with its checksum in its name.
 
-    So a shard on a disk is opened without reading it, and what is read is known to be right. Nothing is ever unpacked,
-    so that names are only names.
+    A shard on a disk is therefore opened without reading it, and every read is verified. Nothing is unpacked, so that
+    names have no effect.
     """
 
     def __init__(self, held: Held, index: Index) -> None:
@@ -280,7 +280,7 @@ def _make_one(text: _Text, numbers: range, tokens: int, path: Path) -> tuple[Sha
 
 
 class _Text:
-    """The tokens of all files, one after the other."""
+    """Return the tokens of all files, one after the other."""
 
     def __init__(self, source: Path, kind: np.dtype) -> None:
         self.kind = kind

@@ -1,4 +1,4 @@
-"""The state of a run on one rank: the weights, and the optimizer's values for each."""
+"""The state of a run on a rank: the weights, and the optimizer's values for each."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ MOMENTS = ("exp_avg", "exp_avg_sq")
 
 
 class State:
-    """Weights and optimizer with its values; its steps are the run's.
+    """Weights and optimizer with its values; its step count is the run's.
 
-    The optimizer works on the parts that are here: with distributed tensors torch would think about each operation anew
-    in each rank, for seconds, and could not mix weights of different meshes.
+    The optimizer works on the local parts: with distributed tensors torch would plan each operation again on each rank,
+    for seconds, and could not mix weights of different meshes.
     """
 
     def __init__(self, model: nn.Module, settings: Settings) -> None:

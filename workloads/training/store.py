@@ -22,7 +22,7 @@ from typing import Any, BinaryIO, TypeVar
 
 PIECE = 2**20
 ASKED = 2**24
-"""Bytes that a request to a store is for: each takes a while before the first of them comes."""
+"""Bytes of a request to a store: the first byte of each takes a while."""
 TRIES = 3
 PAUSE = 0.5
 """Seconds before the second try; before the third it is twice as long."""
@@ -37,7 +37,7 @@ class DataError(Exception):
 
 
 class _CacheError(Exception):
-    """The cache cannot be used; the data may be well."""
+    """The cache cannot be used; the data itself may be valid."""
 
 
 class Held:
@@ -47,7 +47,7 @@ class Held:
         self.where, self._file, self.size, self._cached = where, file, size, cached
 
     def forget(self) -> bool:
-        """Remove the file from the cache, so that it is fetched again. Return whether it came from there."""
+        """Remove the file from the cache, so that it is fetched again. Return whether it was there."""
         if self._cached:
             with contextlib.suppress(FileNotFoundError):
                 # another process has not replaced it
@@ -210,12 +210,12 @@ class Store:
             path.unlink(missing_ok=True)
             return None
         with contextlib.suppress(OSError):
-            os.utime(path)  # the one that was wanted longest ago is the first to go
+            os.utime(path)  # remove the least recently used file first
         return Held(f"{self.shown}/{name}", file, size, path)
 
     @contextlib.contextmanager
     def _locked(self, cache: Path, digest: str) -> Iterator[None]:
-        """Lock a file of the cache, so that one process fetches it. The few lock files stay; a lock ends with its
+        """Lock a file of the cache, so that a single process fetches it. The few lock files stay; a lock ends with its
         process."""
         number = int(digest[:4], 16) % LOCKS
         flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC

@@ -1,11 +1,10 @@
 """Trackers of a run's progress: lines in a file, an MLflow server, or Weights & Biases.
 
-A Tracker is told by the coordinator and never makes it wait: a thread of its own passes on what it heard. A server that
-does not answer is asked again and again; meanwhile steps are kept, and when there are too many, the oldest are dropped
-and counted. `said()` has what a person should know: that a tracker does not answer is said once.
-
-MLflow is spoken to over its REST interface, so that a node needs no package for it. Secrets come from the environment
-(MLFLOW_TRACKING_TOKEN, MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD, WANDB_API_KEY) and are in no message.
+The coordinator calls a Tracker, which never makes it wait: a separate thread sends the values. A silent server is
+retried; meanwhile steps are queued, and if there are too many, the oldest are dropped and counted. `said()` has
+messages for users: a silent tracker is reported once. MLflow is used over its REST interface, so that a node needs no
+package for it. Secrets come from the environment (MLFLOW_TRACKING_TOKEN, MLFLOW_TRACKING_USERNAME and
+MLFLOW_TRACKING_PASSWORD, WANDB_API_KEY) and are in no message.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ from .settings import Tracking
 ROOM = 10_000
 """Steps that are kept for a tracker that does not answer."""
 BATCH = 100
-"""Steps that are passed on at once: MLflow takes 1,000 metrics a call."""
+"""Steps sent at once: MLflow accepts 1,000 metrics in a call."""
 REST_S = 30.0
 """Seconds until a tracker that did not answer is asked again."""
 ANSWER_S = 10.0
@@ -50,12 +49,12 @@ class TrackerError(Exception):
 
 
 class RefusedError(TrackerError):
-    """A tracker that does not take this, now or later."""
+    """A tracker refuses a value now and later."""
 
 
 @dataclass(frozen=True)
 class Point:
-    """Values of one step."""
+    """Values of a step."""
 
     step: int
     at: float
@@ -79,7 +78,7 @@ class Sink(Protocol):
 
 
 def tracker(wanted: Tracking, folder: Path) -> Tracker:
-    """The one that is asked for, of the run in this folder; none of its methods waits or fails."""
+    """Return the requested tracker for the run in this folder; none of its methods waits or fails."""
     kinds: dict[str, Callable[[Tracking, Path], Sink]] = {"files": Files, "mlflow": MLflow, "wandb": WandB}
     return Tracker(kinds[wanted.kind](wanted, folder), wanted.kind)
 
@@ -218,7 +217,7 @@ def _without_own_secrets(text: str) -> str:
 
 
 class Files:
-    """`metrics.jsonl` in the run's folder. Steps that are done again stand there again; the last one counts."""
+    """`metrics.jsonl` in the run's folder. Repeated steps appear again; the last line counts."""
 
     def __init__(self, wanted: Tracking, folder: Path) -> None:  # noqa: ARG002 (as every sink)
         self.path = folder / "metrics.jsonl"
@@ -239,7 +238,7 @@ class Files:
         """Do nothing: the file is already in the folder."""
 
     def end(self, status: str) -> None:
-        """The folder says it elsewhere."""
+        """The run's folder names another server."""
 
     @contextlib.contextmanager
     def _open(self) -> Iterator[Any]:
@@ -263,7 +262,7 @@ class MLflow:
         self.artifacts = ""
 
     def start(self, name: str, settings: Mapping[str, Any]) -> None:
-        """Create the run on the server, or continue the one that the folder notes."""
+        """Create the run on the server, or continue the one noted in the folder."""
         if urllib.parse.urlsplit(self.url).scheme not in ("http", "https"):
             raise RefusedError(f"tracking.url: {self.url!r} is no address of a server: write http://HOST:PORT")
         run = self._noted()
@@ -289,7 +288,7 @@ class MLflow:
             self._ask("runs/log-batch", {"run_id": self.run, "metrics": metrics[start : start + 1000]})
 
     def artifact(self, path: Path) -> None:
-        """Through the server, where it does that; files that are kept elsewhere stay in the run's folder only."""
+        """Send a file through the server, if it stores files; otherwise the file stays in the run's folder only."""
         place = urllib.parse.urlsplit(self.artifacts)
         if place.scheme != "mlflow-artifacts":
             raise RefusedError(
@@ -382,7 +381,7 @@ def _address(url: str) -> tuple[str, dict[str, str]]:
 
 
 class WandB:
-    """A run of Weights & Biases: offline, in the run's folder, unless there is a key or WANDB_MODE says otherwise."""
+    """A run of Weights & Biases: offline, in the run's folder, without a key, or as WANDB_MODE says."""
 
     def __init__(self, wanted: Tracking, folder: Path) -> None:
         self.wanted = wanted

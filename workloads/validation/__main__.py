@@ -1,9 +1,9 @@
-"""Runs validation programs on this node, one after the other, and prints what each of them found.
+"""Run validation programs on this node, one after the other, and print their results.
 
     python3 -m validation PROGRAM [PROGRAM ...] [--options FILE-OR-JSON] [--out FOLDER]
 
-Started once on each node, by Slurm's srun or by torchrun, the programs find each other; started by hand there is one
-rank alone. Results go to standard output in lines for a program to read, and to standard error for a person.
+Started once on each node, by Slurm's srun or by torchrun, the programs find each other; started by hand, there is a
+single rank. Results go to standard output in lines for programs, and to standard error for people.
 """
 
 from __future__ import annotations

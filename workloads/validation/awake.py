@@ -1,4 +1,4 @@
-"""Keep a processor of a shared host awake during measurements whose steps would each wake one."""
+"""Keep a CPU of a shared host awake during measurements whose steps would each wake it."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ while os.getppid() == int(sys.argv[2]) and time.monotonic() < end:
 
 @contextlib.contextmanager
 def awake(shared: bool) -> Iterator[None]:
-    """Keep one processor busy at the lowest priority, if nodes share their host.
+    """Keep a CPU busy at the lowest priority, if nodes share their host.
 
-    A virtual machine whose processor sleeps has it back only when its own host has time: on a busy one that took up to
-    half a second, a link then carries nothing, and of 0.19 Gb/s as little as 0.02 were measured (0.19 with this).
+    A sleeping virtual CPU returns only when its own host has time: on a busy host that took up to half a second, in
+    which a link carries nothing, and of 0.19 Gb/s only 0.02 were measured (0.19 with this).
     """
     if not shared:
         yield

@@ -10,7 +10,7 @@ Found = TypeVar("Found")
 
 
 def within(seconds: float, work: Callable[[], Found], what: str) -> Found:
-    """Return the result of `work`; raise TimeoutError when it takes longer, and leave it to itself."""
+    """Return the result of `work`; raise TimeoutError if it takes longer, and abandon it."""
     found: list[Found] = []
     failed: list[Exception] = []
 

@@ -1,8 +1,8 @@
 """Measure how fast all nodes together write a checkpoint to a shared directory, and check each other's parts.
 
-A part counts when it is whole: it is written under another name, is on the disk, and then gets its own. Its digest goes
-another way than its bytes, so that a part that is torn or stale is seen by whoever reads it; a third one then tells
-whether it was written or read wrongly.
+A part counts when it is complete: it is written under a temporary name, flushed to the disk, and then renamed. Its
+digest takes another path than its bytes, so that a reader sees a torn or stale part; a third rank then tells whether it
+was written or read wrongly.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ class Reading:
 
 
 def doubt(reading: Reading) -> list[Any]:
-    """Return the part of the next rank and its difference, if it is not what that rank wrote."""
+    """Return the part of the next rank and its difference, if it differs from the written one."""
     order = sorted(reading.saved)
     neighbour = order[(order.index(reading.ranks.rank) + 1) % len(order)]
     how = reading.differs(neighbour)
@@ -145,7 +145,7 @@ def second_look(reading: Reading, doubts: Mapping[int, Sequence[Any]]) -> list[i
 def clean(folder: Path, limit: float) -> None:
     """Remove this start's folder, and those of killed starts: none runs longer than the limit.
 
-    How old something is says the file system, whose clock need not be this node's.
+    Ages come from the file system, whose clock may differ from this node's.
     """
     left = list[Path]()
     with contextlib.suppress(OSError):
@@ -208,7 +208,7 @@ def load(path: Path) -> tuple[float, str, int]:
 
 
 def _load_if_there(path: Path) -> tuple[float, str, int | None]:
-    """The same; no size when there is no such part."""
+    """Return the same; no size if there is no such part."""
     try:
         return load(path)
     except FileNotFoundError:

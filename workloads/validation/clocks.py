@@ -50,7 +50,7 @@ def run(ranks: Ranks, options: Options, answer: Answer) -> None:
 
 
 def _own_address(first: First) -> str:
-    """The address from which this node reaches the first one; nothing is sent for that."""
+    """Return the address from which this node reaches the first one, without sending anything."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         probe.connect((first.address, first.port))
         return str(probe.getsockname()[0])

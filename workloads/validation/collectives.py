@@ -1,8 +1,8 @@
 """Measure collectives rail by rail and size by size, with the rate that each rank's link must have carried.
 
-A group is made for each rail, in the order of ranks that was asked for: a ring over ranks that lie in order crosses
-trunks less often. All times are those of the slowest rank. Rounds follow each other without a pause, so that a shaper's
-burst, which passes unshaped, is spent before the clock starts.
+Each rail has a group with the requested order of ranks: a ring over ordered ranks crosses trunks less often. All times
+are those of the slowest rank. Rounds follow each other without a pause, so that the burst of a shaper is spent before
+the clock starts.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ def _rails(ranks: Ranks, options: Options, backend: str) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class Group:
-    """Data that is needed to make a group of all ranks on one rail."""
+    """Data to create a group of all ranks on a rail."""
 
     ranks: Ranks
     options: Options
@@ -151,7 +151,8 @@ def _measure(group: Group, operation: str, size: int, rail: str) -> None:
 
 
 def factor(operation: str, world: int) -> float:
-    """Return the part of the bytes that each rank's link carries in one direction, as busbw is usually defined."""
+    """Return the part of the bytes that each rank's link carries in one direction, as in the usual definition of
+    busbw."""
     shares = {"all_reduce": 2 * (world - 1) / world, "send_recv": 1.0}
     return shares.get(operation, (world - 1) / world)
 

@@ -33,7 +33,7 @@ def run(ranks: Ranks, options: Options, answer: Answer) -> None:
 
 
 def copy(options: Options, name: str, answer: Answer, begin: Begin) -> None:
-    """Measure one accelerator in its own process: to it, from it, and within it."""
+    """Measure an accelerator in its own process: copies to it, from it, and within it."""
     device = opened(name, answer)
     if device.type != "cuda":
         answer.text("skipped", "copies", "there is no accelerator to copy to")

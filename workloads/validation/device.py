@@ -38,7 +38,7 @@ def on_all(ranks: Ranks, answer: Answer, work: Callable[[str, Answer, Begin], No
 
 
 def opened(name: str, answer: Answer) -> torch.device:
-    """A device that a process is about to use, and no other one, and of which the answer tells."""
+    """Select a device for a process, and no other, and name it in the answer."""
     device = _told(name, answer)
     if device.type == "cuda":
         _move_near(device)
@@ -46,7 +46,7 @@ def opened(name: str, answer: Answer) -> torch.device:
 
 
 def device_of(ranks: Ranks, answer: Answer) -> torch.device:
-    """The one device of a rank that works together with others."""
+    """Return the device of a rank that works together with others."""
     names = list(devices())
     answer.device = names[ranks.local % len(names)]
     return _told(answer.device, answer)
@@ -72,7 +72,7 @@ def _move_near(device: torch.device) -> None:
         near = cpus((PCI / place / "local_cpulist").read_text()) & os.sched_getaffinity(0)
         if near:
             os.sched_setaffinity(0, near)
-    except (AttributeError, OSError, ValueError):  # neither every torch nor every host says where it is
+    except (AttributeError, OSError, ValueError):  # some versions of torch and some hosts do not report its place
         return
 
 

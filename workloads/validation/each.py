@@ -1,7 +1,7 @@
-"""Run work on every accelerator of a node at once, each in its own process.
+"""Run work on every accelerator of a node at once, each in its own process, as in training, where heat and power are
+those of all of them.
 
-So it is in training, where heat and power are those of all of them. And one that breaks, or never answers, takes
-nothing along of what the others have measured.
+An accelerator that breaks or never answers does not affect the results of others.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ LATE_S = 30.0
 Begin = Callable[[], None]
 """Returns when all others are ready, too."""
 Work = Callable[[str, Answer, Begin], None]
-"""Something to do on one device; it can be pickled, for another process does it."""
+"""Work on a device; it can be pickled, because another process does it."""
 
 
 @dataclass(frozen=True)
@@ -38,9 +38,9 @@ class _Child:
 def on_each(devices: Mapping[str, str], work: Work, answer: Answer, seconds: float, coming: float = COMING_S) -> None:
     """Run the work on each of these devices (name and torch's name), and collect the answers.
 
-    `seconds` is what the work takes from where all begin. A device without an answer is a problem that names it.
+    `seconds` is the duration of the work after the common start. A device without an answer is reported as a problem.
     """
-    context = multiprocessing.get_context("spawn")  # a driver that is awake does not survive a fork
+    context = multiprocessing.get_context("spawn")  # an initialized driver does not survive a fork
     children = dict[str, _Child]()
     for name, device in devices.items():
         ours, theirs = context.Pipe()
@@ -80,7 +80,7 @@ def _alone(pipe: Connection, work: Work, node: str, name: str, device: str) -> N
 
 
 def _heard(children: Mapping[str, _Child], seconds: float) -> dict[str, Answer | str | None]:
-    """Return the next message of each child: that it is ready, its answer, or why there is none."""
+    """Return the next message of each child: ready, its answer, or why there is none."""
     said: dict[str, Answer | str | None] = dict.fromkeys(children, f"no answer within {seconds:g} s")
     pending: dict[Any, str] = {child.pipe: name for name, child in children.items()}
     deadline = time.monotonic() + seconds

@@ -1,7 +1,7 @@
-"""Networks that carry collectives: bytes that each NIC counted during an all-reduce as jobs do it.
+"""Networks that carry collectives: bytes that each NIC counted during an all-reduce, run as jobs do.
 
-Nothing here names a network: the environment that jobs get does. How fast it was is no matter; a counter cannot be
-slow. Beside the rails the network for management is counted, where such bytes have no business.
+Nothing here names a network: the job environment does. The rate does not matter, because counters cannot be slow. The
+management network is counted next to the rails: it should carry none of these bytes.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Options:
     rounds: int = 8
     """Number of reductions, after an uncounted one for traffic that occurs only at the beginning."""
     rdma: bool = False
-    """Whether the rails are devices for RDMA: what these send is not counted by any interface."""
+    """Whether the rails are RDMA devices, whose traffic interfaces do not count."""
     wait: float = 10.0
     """Seconds that one all-reduce may take."""
 
@@ -57,7 +57,7 @@ def run(ranks: Ranks, options: Options, answer: Answer) -> None:
         before = [nic.moved() for nic in nics]
         meeting.exchange("counted")  # wait until all ranks have counted
         reduce(options.rounds)
-        meeting.exchange("done")  # data that has not arrived may not be sent yet
+        meeting.exchange("done")  # data that has not arrived may not have been sent
         for nic, earlier in zip(nics, before, strict=True):
             for way, now, then in zip(("sent", "received"), nic.moved(), earlier, strict=True):
                 answer.value(f"{nic.use}_{way}", "bytes", float(now - then), device=nic.name, bytes=4 * count)

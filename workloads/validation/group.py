@@ -1,4 +1,4 @@
-"""A group of all ranks, in which torch's collectives run; made on the network that the environment names."""
+"""A group of all ranks for torch's collectives, on the network that the environment names."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ ADDRESS = re.compile(r"\[?(\d+\.\d+\.\d+\.\d+)\]?")
 
 @functools.cache
 def _store(ranks: Ranks) -> Any:
-    """Return the store at which ranks meet: one for all programs of a start, because its port stays in use until the
-    last one ends."""
+    """Return the store at which ranks meet: a single one for all programs of a start, because its port stays in use
+    until the last one ends."""
     return dist.TCPStore(
         ranks.first.address,
         ranks.first.port + 1,

@@ -1,6 +1,6 @@
 """Inventory of this node: software versions, settings that jobs see, accelerators, and kernel messages about them.
 
-Whoever compares nodes finds those that differ; nothing here is right or wrong by itself.
+A comparison of nodes finds differences; nothing here is right or wrong by itself.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def _packages(wait: float, answer: Answer) -> None:
 
 
 def _slurm(answer: Answer) -> None:
-    """The digests of the configuration that slurmd goes by."""
+    """Digests of the configuration that slurmd uses."""
     for folder in map(Path, SLURM):
         files = sorted(path for path in folder.glob("*.conf") if path.is_file())
         for path in files:
@@ -98,7 +98,7 @@ def _accelerators(wait: float, answer: Answer) -> None:
             strange = re.search(r'Field "([^"]+)" is not a valid field', done.stdout + done.stderr)
             if strange is None or strange[1] not in known:
                 break
-            known.remove(strange[1])  # an older driver has fewer
+            known.remove(strange[1])  # older drivers have fewer fields
     except OSError as error:
         answer.problem(f"nvidia-smi: {error}")
         return
@@ -146,7 +146,7 @@ def said(command: Sequence[str], wait: float) -> str:
 
 
 def ran(command: Sequence[str], wait: float) -> subprocess.CompletedProcess[str]:
-    """Return the answer of a program of the node; raise OSError when there is none."""
+    """Return the answer of a program of the node; raise OSError if there is none."""
     try:
         return subprocess.run(
             command,

@@ -27,7 +27,7 @@ MTU_DISCOVER, PROBE = 10, 3
 
 @dataclass(frozen=True)
 class Options:
-    """Settings of the look at limits."""
+    """Settings of the check of limits."""
 
     directories: tuple[str, ...] = ("/", "/tmp", "/dev/shm")  # noqa: S108 (it is looked at, not written to)
     mounts: tuple[str, ...] = ()
@@ -153,7 +153,7 @@ def _path(source: str, target: tuple[str, int], peer: str, rail: str, options: O
 
 
 def arrives(source: str, target: tuple[str, int], size: int, wait: float) -> bool:
-    """Whether an uncut packet of this size arrives; tried three times, for one may be lost."""
+    """Whether an unfragmented packet of this size arrives; three attempts, because one may be lost."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         probe.setsockopt(socket.IPPROTO_IP, MTU_DISCOVER, PROBE)
         probe.bind((source, 0))

@@ -1,6 +1,6 @@
-"""Measure how fast samples reach a training step: torch's own loader with workers, from shards on a directory.
+"""Measure how fast samples reach a training step: torch's own loader with workers, from shards in a directory.
 
-Workers hand samples over through shared memory: where that is too small, this breaks as training would.
+Workers pass samples through shared memory: too little of it fails here as in training.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Options:
     workers: int = 2
     seconds: float = 1.0
     wait: float = 30.0
-    """Seconds until a batch counts as one that does not come."""
+    """Seconds until a missing batch counts as lost."""
 
     def __post_init__(self) -> None:
         if min(self.shards, self.sample, self.batch, self.workers) < 1 or self.seconds <= 0 or self.wait <= 0:

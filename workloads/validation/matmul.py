@@ -1,10 +1,8 @@
 """Measure matrix products on each device of a node, and compare the results of repeated products.
 
-A device that computes wrong now and then says nothing of it. So the same product is made again and again from the same
-random matrices, and each is compared with the first, bit by bit.
-
-Where nodes are simulated on one machine they take the processors from each other, which is no node's fault: the time
-for which a product waited for one is left out. What remains is slow when the node itself is.
+A device that sometimes computes wrong does not report it. The same product of the same random matrices is therefore
+repeated, and each result is compared with the first, bit by bit. Nodes simulated on a single machine share its CPUs,
+which is no node's fault: the time that a product waited for a CPU is left out. A remaining slowness is the node's own.
 """
 
 from __future__ import annotations
@@ -30,7 +28,7 @@ SAMPLE_S = 0.08
 SAMPLES_MIN = 5
 KINDS = {"float32": "fp32", "bfloat16": "bf16", "float16": "fp16"}
 REHEARSED = "STAMPWORKS_FAULT_BITFLIP"
-"""Set to 1 it rehearses a fault: one bit of one product is turned, as a device does that computes wrong."""
+"""Set to 1 to rehearse a fault: one bit of one product is turned, as by a faulty device."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +38,7 @@ class Options:
     size: int = 0
     """Rows of the square matrices; 0 is 1024 on a processor and 8192 on an accelerator."""
     kind: str = ""
-    """float32, bfloat16 or float16; without one float32 on a processor and bfloat16 on an accelerator."""
+    """float32, bfloat16 or float16; by default float32 on a CPU and bfloat16 on an accelerator."""
     seconds: float = 2.0
     warmup: float = 0.3
     """Seconds that are left out: caches are cold, clocks are low."""
@@ -124,5 +122,6 @@ def _turn_a_bit(product: Any) -> None:
 
 
 def digest(product: Any) -> str:
-    """The same on devices of one kind with the same software, so that one that is always wrong differs from others."""
+    """Digest of the product: the same on equal devices with the same software, so that a device that is always wrong
+    differs from others."""
     return hashlib.sha256(bits(product).cpu().numpy().tobytes()).hexdigest()

@@ -1,9 +1,8 @@
 """Connect the ranks of a start for messages apart from the measurement: rank 0 listens, the others connect.
 
-Every wait ends. A rank that is gone is known at once by its closed connection, one that hangs by the end of the wait,
-and whoever waits is told which ranks did not answer instead of getting an error.
-
-Nobody proves who they are: the start must have its nodes for itself, and what arrives is bounded and only ever data.
+Every wait ends. A lost rank is known at once by its closed connection, a hanging rank at the end of the wait, and
+callers get the names of silent ranks instead of an error. Ranks do not authenticate: the start must have its nodes for
+itself, and messages are bounded data.
 """
 
 from __future__ import annotations
@@ -85,7 +84,7 @@ class Line:
             self.changed.notify_all()
 
     def silent(self, step: Step) -> str:
-        """Return why no answer of this step will arrive; empty while one may."""
+        """Return why no answer of this step will arrive; empty while it may."""
         if step[0] in self.left:
             return f"gave up: {self.left[step[0]]}"
         if self.at > step:
@@ -94,14 +93,15 @@ class Line:
 
 
 class Meeting:
-    """All ranks of a start. `names` are those that came, by rank, and `absent` says of others why they did not."""
+    """All ranks of a start. `names` are those that arrived, by rank, and `absent` has the reasons of the others."""
 
     def __init__(self, rank: int, world: int, node: str, first_name: str, wait_s: float) -> None:
         self.rank, self.world, self.wait_s = rank, world, wait_s
         self.names = {rank: node}
         self.absent: dict[int, str] = {}
         self.late: dict[int, Step] = {}
-        """Ranks that missed an answer once, and their progress: nothing waits for one until its next message."""
+        """Ranks that missed an answer once, and their progress: nothing waits for such a rank until its next
+        message."""
         self.changed = threading.Condition()
         self.lines: dict[int, Line] = {}
         """Connections by rank: the first rank has one to each other rank, and they have one to it."""
@@ -131,7 +131,7 @@ class Meeting:
         return {0: data} | dict(sorted(heard.items()))
 
     def exchange(self, data: Any, wait_s: float | None = None) -> dict[int, Any]:
-        """Return the data of each rank, on every rank; raise Lost where the first rank does not answer."""
+        """Return the data of each rank, on every rank; raise Lost if the first rank does not answer."""
         wait = self.wait_s if wait_s is None else wait_s
         heard = self.gather(data, wait)
         step = self._next()

@@ -19,7 +19,7 @@ class Options:
     """Settings of the memory measurement."""
 
     bytes: int = 0
-    """Bytes of one array; 0 is 64 MiB on a processor and 1 GiB on an accelerator: much more than any cache."""
+    """Bytes of an array; 0 means 64 MiB on a CPU and 1 GiB on an accelerator: much more than any cache."""
     seconds: float = 1.0
     """Seconds for each of the two."""
 

@@ -38,7 +38,7 @@ def interface(use: str, name: str) -> Nic:
 
 
 def rdma_ports(management: str) -> Iterator[Nic]:
-    """All ports but that of the management's own NIC. EFA counts bytes, InfiniBand and RoCE words of four of them."""
+    """Return all ports except the management NIC's. EFA counts bytes, InfiniBand and RoCE words of four bytes."""
     for device in sorted(RDMA_DEVICES.glob("*")):
         if not (device / "device" / "net" / management).exists():
             for port in sorted(device.glob("ports/*")):
@@ -50,7 +50,7 @@ def rdma_ports(management: str) -> Iterator[Nic]:
 
 
 def interface_of(address: str) -> str:
-    """The one that has this address; empty where none has."""
+    """Return the interface with this address; empty if there is none."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asked:
         for _, name in socket.if_nameindex():
             try:

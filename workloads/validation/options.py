@@ -21,7 +21,7 @@ Options = TypeVar("Options")
 
 
 class OptionError(Exception):
-    """Errors of the options, one line each."""
+    """Errors of the options, one on each line."""
 
 
 def load(text: str) -> dict[str, Any]:
@@ -66,7 +66,7 @@ def _content(path: str) -> str:
 
 
 def read(kind: type[Options], given: Any, place: str) -> Options:
-    """The options of one program, or everything that is wrong with them."""
+    """Return the options of a program, or raise all errors of them."""
     problems: list[str] = []
     found = _read(kind, given, place, problems)
     if problems:

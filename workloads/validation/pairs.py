@@ -1,8 +1,8 @@
 """Measure each rail between two nodes: plain TCP, one direction after the other, all rails at once.
 
-A start has several rounds. In a round each node belongs to one pair at most, so that what a pair measures is its own;
-whether a round's pairs meet on a trunk is the business of whoever chose them. The receiver measures, and leaves out the
-begin of each transfer; the sender says what part of it its kernel had to send again.
+A start has several rounds. In a round each node belongs to at most one pair, so that a pair's result is its own; the
+caller decides whether pairs of a round share a trunk. The receiver measures, and leaves out the beginning of each
+transfer; the sender reports how much its kernel had to send again.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ def listen(address: str) -> socket.socket:
 
 
 def tournament(names: Sequence[str]) -> list[list[tuple[str, str]]]:
-    """Return rounds in which each pair meets once: all but the first move on by one place."""
+    """Return rounds in which each pair meets once: all but the first rank move on by a place."""
     seats = [*names, *([""] if len(names) % 2 else [])]
     rounds = []
     for _ in range(len(seats) - 1):
@@ -122,7 +122,7 @@ class Ends:
 
 
 def _meet(ends: Ends, number: int, one: str, other: str) -> None:
-    """Both directions on all rails that both nodes have."""
+    """Measure both directions on all rails that both nodes have."""
     threads = []
     for rail in ends.servers:
         if rail in ends.ports:
@@ -172,12 +172,12 @@ def receive(server: socket.socket, way: Way, options: Options) -> list[tuple[flo
 
 
 def unread(connection: socket.socket) -> int:
-    """Count bytes that have arrived: a reader that was held up must not take them for a fast link later."""
+    """Count arrived bytes: a delayed reader must not take them for a fast link later."""
     return int.from_bytes(fcntl.ioctl(connection, termios.FIONREAD, bytes(4)), sys.byteorder)
 
 
 def _accepted(server: socket.socket, way: Way, wait: float) -> socket.socket:
-    """The connection of this transfer; one that is of another is closed."""
+    """Return the connection of this transfer; close those of others."""
     deadline = time.monotonic() + wait + 1  # the peer may have waited for the other direction in vain
     while (left := deadline - time.monotonic()) > 0:
         server.settimeout(left)
@@ -203,7 +203,7 @@ def send(source: str, target: tuple[str, int], way: Way, options: Options) -> fl
 
 
 def resent(tcp_info: bytes) -> float | None:
-    """Per cent of the bytes of a connection that were sent again; None where the kernel does not count them."""
+    """Percentage of a connection's bytes that were sent again; None if the kernel does not count them."""
     if len(tcp_info) < SENT_AGAIN.size:
         return None
     sent, again = SENT_AGAIN.unpack_from(tcp_info)

@@ -33,9 +33,9 @@ class Cluster:
     port: int = PORT
     """Port of the first rank; torch uses the next one."""
     wait: float = 30.0
-    """Seconds that anybody waits for anybody."""
+    """Seconds of every wait for another rank."""
     shared: bool = False
-    """Whether the nodes are simulated on one machine, so that their programs wait for each other's processors."""
+    """Whether the nodes are simulated on a single machine, so that their programs share its CPUs."""
     limit: float = 600.0
     """Seconds after which a program that hangs in spite of all is ended, and with it the whole start."""
 
@@ -50,7 +50,7 @@ class Cluster:
         return next((node for node in self.nodes if node.name == name), None)
 
     def rails_of(self, name: str) -> dict[str, str]:
-        """Address by rail, of the rails on which a node has one."""
+        """Address by rail, for rails on which a node has one."""
         node = self.named(name)
         return {rail: address for rail, address in zip(self.rails, node.rails, strict=False) if address} if node else {}
 
@@ -105,7 +105,7 @@ class Ranks:
         return self._meeting
 
     def begin(self, program: int) -> None:
-        """Set the number of the program that runs now, so that late messages of earlier ones are ignored."""
+        """Set the number of the current program, so that late messages of earlier ones are ignored."""
         self.program = program
         if self._meeting:
             self._meeting.begin(program)
@@ -117,7 +117,7 @@ class Ranks:
         return [known.get(rank, "") for rank in range(self.world)] if len(known) > 1 else [self.node]
 
     def name_of(self, rank: int) -> str:
-        """Return a rank's node; for one that never came, one of the silent nodes."""
+        """Return a rank's node; for a rank that never arrived, one of the silent nodes."""
         known = self.meeting.names
         silent = [each for each in range(self.world) if each not in known]
         missing = [node.name for node in self.cluster.nodes if node.name not in known.values()]

@@ -1,7 +1,7 @@
-"""Answer of a program, and its way off the node: one JSON object, cut into lines of standard output.
+"""Answer of a program, and its way off the node: a JSON object, split into lines of standard output.
 
-The shape is that of workloads/result.schema.json. Nothing stands in it that was not measured: what is not known is left
-out, or is a problem.
+Its schema is workloads/result.schema.json. It contains only measured values: unknown ones are left out, or are a
+problem.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from .timing import Spread
 VERSION = 1
 MARK = "stampworks-result"
 CUT = 800
-"""Characters of a result in one line: with the prefix it stays below 900, the length that nothing splits."""
+"""Characters of a result on a line: with the prefix it stays below 900, a length that nothing splits."""
 READABLE_MAX = 20
 """Lines of a result printed for a user, to show that it worked."""
 WORDS_MAX = 500
@@ -56,7 +56,7 @@ class Text:
 
 @dataclass(frozen=True)
 class Problem:
-    """Value that could not be measured, or a fault found while measuring; empty where no node is at fault."""
+    """Value that could not be measured, or a fault found by the measurement; empty if no node is at fault."""
 
     what: str
     node: str = ""
@@ -65,7 +65,7 @@ class Problem:
 
 @dataclass
 class Answer:
-    """Findings of a program so far, which are reported whatever happens to it."""
+    """Findings of a program so far, which are reported in any case."""
 
     node: str
     device: str = ""
@@ -74,7 +74,7 @@ class Answer:
     texts: list[Text] = field(default_factory=list)
     problems: list[Problem] = field(default_factory=list)
     told: bool = False
-    """The first rank tells all of it, so that this one need not."""
+    """The first rank reports the result, so that this one need not."""
     environment: dict[str, str] = field(default_factory=dict)
     versions: dict[str, str] = field(default_factory=dict)
 

@@ -52,7 +52,7 @@ def run(ranks: Ranks, options: Options, answer: Answer) -> None:  # noqa: ARG001
 
 
 def measure(directory: str, options: Options, answer: Answer) -> bool:
-    """Measure files in a directory of its own, which is removed afterwards."""
+    """Measure files in a separate directory, which is removed afterwards."""
     folder = Path(tempfile.mkdtemp(prefix="stampworks-storage-", dir=directory))
     try:
         block = os.urandom(min(BLOCK, options.bytes))
@@ -103,7 +103,7 @@ def read(path: Path, block: bytes, size: int) -> tuple[float, bool]:
 
 
 def metadata(folder: Path, files: int) -> float:
-    """Seconds to make that many empty files, look each up and remove it."""
+    """Return the seconds to create that many empty files, look each up and remove it."""
     begun = time.perf_counter()
     for number in range(files):
         (folder / f"m{number}").touch(exist_ok=False)

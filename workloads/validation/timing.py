@@ -17,7 +17,7 @@ SETTLING = 0.2
 
 @dataclass(frozen=True)
 class Spread:
-    """The median of some samples, and where nine tenths of them lie."""
+    """The median of some samples, and the range of nine tenths of them."""
 
     value: float
     low: float
@@ -31,7 +31,8 @@ class Spread:
 
 
 def spread(samples: Sequence[float]) -> Spread:
-    """The median with the 5th and 95th percentile; of few samples with the least and the greatest, as the note says."""
+    """Return the median with the 5th and 95th percentile; for few samples with minimum and maximum, as the note
+    says."""
     if not samples:
         raise ValueError("nothing was measured")
     ordered = sorted(samples)
@@ -42,7 +43,7 @@ def spread(samples: Sequence[float]) -> Spread:
 
 
 def quantile(ordered: Sequence[float], part: float) -> float:
-    """Linear between the two samples that the place lies between."""
+    """Interpolate linearly between the two neighbouring samples."""
     place = part * (len(ordered) - 1)
     below = int(place)
     above = min(below + 1, len(ordered) - 1)
@@ -50,10 +51,10 @@ def quantile(ordered: Sequence[float], part: float) -> float:
 
 
 def without_waiting() -> float:
-    """Return the seconds of a clock that stops while this thread waits for a processor.
+    """Return the seconds of a clock that stops while this thread waits for a CPU.
 
-    A CPU quota makes a thread wait as well, so that it is not seen on this clock. The kernel adds up the waiting now
-    and then: this clock may go back a little.
+    A CPU quota makes a thread wait as well, so that it is not seen on this clock. The kernel adds up the waiting from
+    time to time: this clock may go back a little.
     """
     try:
         waited = int(Path("/proc/thread-self/schedstat").read_text().split()[1]) / 1e9
@@ -75,7 +76,7 @@ def repeat(work: Callable[[], None], seconds: float, least: int = 3, most: int =
 
 
 def paces(took: Sequence[float], width: float) -> list[float]:
-    """Rounds a second in one sample of this width after the other, from how long each round took."""
+    """Return the rounds per second in consecutive samples of this width, from the duration of each round."""
     found, count, seconds = list[float](), 0, 0.0
     for each in took:
         count, seconds = count + 1, seconds + max(0.0, each)

@@ -1,7 +1,7 @@
-"""The tools that people trust for accelerators, RDMA and disks, where a node has them: nccl-tests, ib_write_bw and fio.
+"""Common tools for accelerators, RDMA and disks, if a node has them: nccl-tests, ib_write_bw and fio.
 
-What they print is made for people, so that each is read with suspicion: N/A is not 0, an average over all sizes is no
-rate of any size, and an output that does not come to its end is a problem and no value.
+Their output is made for people, so that it is parsed with suspicion: N/A is not 0, an average over all sizes is no rate
+of any size, and a truncated output is a problem and no value.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Options:
     accelerators: int = 0
     """Number of accelerators for all_reduce_perf; 0 skips it."""
     sizes: tuple[str, str] = ("8M", "8G")
-    """Smallest and largest size, as all_reduce_perf takes them."""
+    """Smallest and largest size, in the form of all_reduce_perf."""
     rdma: bool = False
     """Whether ib_write_bw shall measure each RDMA device that two neighbours both have: ranks 0 and 1, 2 and 3, ..."""
     directories: tuple[str, ...] = ()
@@ -53,7 +53,7 @@ class Options:
     seconds: float = 5.0
     """Seconds of the measurement by ib_write_bw."""
     wait: float = 300.0
-    """Seconds until a tool counts as one that hangs."""
+    """Seconds until a tool counts as hung."""
 
     def __post_init__(self) -> None:
         if self.seconds < 1 or self.wait <= 0 or self.bytes < 1 or self.accelerators < 0:

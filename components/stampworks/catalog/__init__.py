@@ -257,6 +257,6 @@ def _check_addons(release: Release) -> None:
 
 @cache
 def newest_release() -> str:
-    """Return the default release: the newest of those for all clouds, whose names are year.month."""
+    """Return the default release: the newest one for all clouds. Such releases are named year.month."""
     everywhere = (name for name, row in releases().items() if not row.clouds)
     return max(everywhere, key=lambda name: tuple(int(part) for part in name.split(".")))

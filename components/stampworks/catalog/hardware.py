@@ -64,7 +64,7 @@ class Machines(Mapping[str, Machine]):
                 return machines_of(cloud)[name]
         raise KeyError(name)
 
-    def __contains__(self, name: object) -> bool:  # Mapping's own method would look the row up, and parse its file
+    def __contains__(self, name: object) -> bool:  # Mapping's own method would read the row, and parse its file
         return any(name in names(cloud) for cloud in CLOUDS)
 
     def __iter__(self) -> Iterator[str]:
@@ -168,7 +168,7 @@ class Suggestions:
     near: Machine | None
     """The machine with the most similar name."""
     accelerator: str
-    """The accelerator that the name contains, or that of the nearest machine; empty when there is none."""
+    """Accelerator in the requested name, or that of the nearest machine; empty if there is none."""
     having_it: tuple[Machine, ...]
     """Machines with that accelerator: all of the requested cloud, then one of each other cloud."""
 
@@ -189,8 +189,7 @@ def suggestions(name: str, cloud: str = "") -> Suggestions:
 
 
 def _nearest(name: str, cloud: str = "") -> Machine | None:
-    """Return the nearest machine. A name with a family, like g5.xlarge, matches only similar families, whatever its
-    rest."""
+    """Return the nearest machine. A name with a family, like g5.xlarge, matches only similar families."""
     named = {each: row for each, row in machine_names().items() if cloud in ("", row.cloud)}
     family, dot, _ = name[:_COMPARED_MAX].lower().partition(".")
     if dot:

@@ -47,8 +47,7 @@ class PriceList:
     units: int
     """Number of these units in a node."""
     usd: Mapping[str, float]
-    """Price of a unit per hour, by the cloud's name of the region; `all` when the source says that its price holds
-    everywhere."""
+    """Price of a unit per hour, by the cloud's name of the region; `all` for a price that holds everywhere."""
     source: str
 
 

@@ -84,7 +84,7 @@ class Nic:
     rdma_only: bool
     """Whether it carries only fabric traffic, so that nodes need another NIC for all other traffic."""
     addresses: int
-    """Addresses that one NIC takes from the cloud's network; none when the fabric numbers its ports itself."""
+    """Addresses that a NIC takes from the cloud's network; 0 if the fabric has its own addresses."""
     own_subnet: bool
     """Whether each rail is a separate subnet of the cloud's network."""
     source: str
@@ -107,7 +107,7 @@ class Machine:
     name: str
     cloud: str
     aliases: tuple[str, ...]
-    """Other names: first the cloud's, then those that people use."""
+    """Other names: first the cloud's, then common ones."""
     simulated: bool
     accelerator: str
     """Name of the accelerator; empty for a machine without one."""
@@ -136,9 +136,9 @@ class Machine:
     fabric_reduces: bool | Unknown
     """Whether the switches between nodes can add up data in transit."""
     storage_client_gbs: float | Unknown
-    """Maximum rate at which one node can read from or write to shared storage."""
+    """Maximum rate at which a node can read from or write to shared storage."""
     quota_family: str | Unknown
-    """The cloud's name for the limit that its nodes count against; empty when there is none."""
+    """The cloud's name for the limit that its nodes count against; empty if it has none."""
     quota_units: int | Unknown
     """Units of that limit that one node takes."""
     billing_unit: Literal["node-hour", "accelerator-hour", "none"] | Unknown
@@ -234,7 +234,7 @@ class TrainedModel:
     name: str
     parameters: int
     active: int
-    """Parameters that a token passes through; all of them, except in a model with experts."""
+    """Active parameters of a token: all of them, except in a model with experts."""
     layers: int
     hidden: int
     heads: int
@@ -338,7 +338,7 @@ class AddOn:
 
 @dataclass(frozen=True)
 class VendorImage:
-    """An image of a vendor, which nodes boot that need what it brings."""
+    """An image of a vendor, for nodes that need its preinstalled parts."""
 
     kind: str
     """Completes the suite in the images of instances.yaml."""
@@ -347,7 +347,8 @@ class VendorImage:
     image: str
     """The whole name of the image that the parts are of, with its day."""
     parts: Mapping[str, Mapping[str, str]]
-    """By role, version prefixes by the name of the part. None is installed: each node is compared with them."""
+    """Version prefixes by role and name of the part. The toolkit installs none of them: each node is compared with
+    them."""
     source: str
     read: str
 
@@ -359,7 +360,7 @@ class Release:
     name: str
     suite: str
     clouds: tuple[str, ...]
-    """The only clouds whose nodes can have it; empty for all."""
+    """Clouds whose nodes can have it; empty for all."""
     accelerators: tuple[str, ...]
     """Accelerators for which its packages have a driver, by their names in parts.yaml."""
     kernel: str
@@ -388,7 +389,7 @@ class Release:
     clients: Mapping[str, Software]
     """Clients of file systems, by the kind of mount."""
     vendor_images: Mapping[str, VendorImage]
-    """By cloud; empty for a release that brings everything itself."""
+    """Images by cloud; empty for a release that installs everything itself."""
 
 
 Row = TypeVar("Row")

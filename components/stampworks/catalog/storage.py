@@ -57,7 +57,7 @@ class FileSystem:
 
 @dataclass(frozen=True)
 class FileSystemSubnet:
-    """The size of a kind's subnet by capacity, in one of the two ways."""
+    """Size of a file system's subnet by capacity, in one of two forms."""
 
     name: str
     prefixes: tuple[tuple[int, ...], ...]
@@ -78,7 +78,7 @@ class FileSystemSubnet:
 
 @dataclass(frozen=True)
 class EfaClients:
-    """The way in which nodes reach a kind over EFA."""
+    """Access of nodes to a kind of file system over EFA."""
 
     name: str
     interfaces: Mapping[str, int]
@@ -93,7 +93,7 @@ class EfaClients:
 
 @dataclass(frozen=True)
 class FileSystemTier:
-    """One way to buy a kind: its throughput per TiB, and its valid numbers."""
+    """A way to buy a kind of file system: throughput per TiB, and valid numbers."""
 
     name: str
     kind: str
@@ -148,7 +148,7 @@ class FileSystemChange:
     interrupts: str | Unknown
     """Interruption that clients notice during the change; empty for none."""
     rule: str
-    """The cloud's rule, in our words."""
+    """The cloud's rule, in the toolkit's words."""
 
 
 @cache
@@ -230,7 +230,7 @@ def _with_next(ranges: Ranges | Unknown, place: str) -> Iterator[tuple[int, int 
         return
     for index, each in enumerate(ranges):
         if len(each) != 3:
-            raise CatalogError(f"{place}: {list(each)} is not first, last and step")
+            raise CatalogError(f"{place}: {list(each)} is not [first, last, step]")
         first, last, step = each
         if isinstance(first, Unknown) or isinstance(step, Unknown):
             raise CatalogError(f"{place}: first and step have to be known: write unknown for all of it")

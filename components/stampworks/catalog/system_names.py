@@ -15,5 +15,5 @@ SYSTEM_USERS = frozenset(
     ]
 )
 SYSTEM_GROUPS = frozenset(["clock", "lxd", "sgx", "ssh", "sys", "wheel"])
-"""Groups that no account of the same name goes with."""
+"""Groups without an account of the same name."""
 SYSTEM_PREFIXES = ("_", "systemd-")

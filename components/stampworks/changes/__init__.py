@@ -1,1 +1,1 @@
-"""Changes as data: the differences of two plans, and the review that planning makes and views show."""
+"""Changes as data: the differences of two plans, and the review that planning creates and views show."""

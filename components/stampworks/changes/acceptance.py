@@ -1,4 +1,4 @@
-"""The id of a change: with it a person says yes to one change and to no other."""
+"""Id of a change, which approves this change and no other."""
 
 from __future__ import annotations
 

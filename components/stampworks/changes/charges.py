@@ -1,4 +1,4 @@
-"""Charges of a cluster and their sum: made by planning, shown by views."""
+"""Charges of a cluster and their sum: created by planning, shown by views."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ class Difference:
 
     @property
     def is_a_place(self) -> bool:
-        """Whether it is where files of a role or check lie, which a plan says as seen from the program that made it."""
+        """Whether the field is a path of a role's or check's files. Plans store it as their program sees it."""
         return (self.way[0].field, self.way[-1].field) == ("extras", "path")
 
     @property
@@ -91,7 +91,7 @@ def _differences(
 
 
 def _is_static(*groups: Any) -> bool:
-    """Return whether all nodes of the groups always run; then the count already says how many."""
+    """Return whether all nodes of the groups always run, so that their count says everything."""
     return all(isinstance(each, Group) and each.count_min == each.count for each in groups)
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Final, Literal
 
 Outcome = Literal["fail", "warn", "unknown", "pass"]
-"""Outcomes of a rule, the worst first: the cluster cannot work as declared, it will be worse than it could, the answer
-is unknown, or all is well."""
+"""Outcomes of a rule, worst first: the cluster cannot work, it works worse than it could, unknown, or pass."""
 NOT_STAMPED: Final = "cloud.stamped"
 """Id of the rule that reports that a cloud's clusters can only be planned."""

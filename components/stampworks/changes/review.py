@@ -1,4 +1,4 @@
-"""The review of a change: made by planning, shown by views."""
+"""The review of a change: created by planning, shown by views."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class DeclaredChange:
 
     @property
     def needs_approval(self) -> bool:
-        """Whether an `up` makes it only for a person who has accepted it."""
+        """Whether an `up` makes the change only after a user's approval."""
         return self.policy in ("refuse", "replace") or bool(self.loses)
 
 
@@ -118,10 +118,10 @@ class Review:
     """Rules whose findings change."""
     siblings: tuple[Sibling, ...]
     unstamped: str
-    """Why no `up` of the stack is possible; empty when one is."""
+    """Reason why the stack can have no `up`; empty if it can."""
     unknown: tuple[str, ...]
     id: str = ""
-    """The id with which a person accepts the change; empty where an `up` needs no approval."""
+    """Id with which a user approves the change; empty if an `up` needs no approval."""
     existing: tuple[tuple[str, str], ...] = ()
     """Parts of the account's owners that the stack uses, before or after, with their ids."""
 

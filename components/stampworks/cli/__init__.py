@@ -1,1 +1,1 @@
-"""The command line: parses, calls one function, prints."""
+"""The command line: parse arguments, call a function, print the result."""

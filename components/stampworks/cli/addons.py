@@ -1,5 +1,4 @@
-"""`stampworks addons`: the add-ons of a Kubernetes, and how to install those that neither cloud nor toolkit
-installs."""
+"""`stampworks addons`: the add-ons of a Kubernetes, and how to install the remaining ones by hand."""
 
 from __future__ import annotations
 
@@ -21,9 +20,7 @@ def add_verbs(verbs: Any) -> None:
     stacks.add_plan_options(addons)
     shown = addons.add_mutually_exclusive_group()
     shown.add_argument("--values", metavar="NAME", default="", help="print the chart values of an add-on, for Helm")
-    shown.add_argument(
-        "--objects", action="store_true", help="print the objects that are made beside the charts, for kubectl"
-    )
+    shown.add_argument("--objects", action="store_true", help="print the objects beside the charts, for kubectl")
     addons.set_defaults(call=show_addons)
 
 
@@ -50,7 +47,7 @@ def _named(plan: Plan, name: str) -> AddOn:
     if name not in there:
         raise exits.CliError(f"cluster {plan.name} has no add-on {name}", f"these are: {', '.join(there)}")
     if not there[name].chart:
-        hint = f"kubectl apply --server-side -f FILE, with what is at {there[name].repository}"
+        hint = f"kubectl apply --server-side -f FILE, with the manifest at {there[name].repository}"
         raise exits.CliError(f"{name} has no published chart, and so no values", hint)
     return there[name]
 

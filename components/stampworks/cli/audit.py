@@ -1,4 +1,4 @@
-"""`stampworks audit-thresholds`: whether thresholds can be met by healthy machines and missed by broken ones."""
+"""`stampworks audit-thresholds`: whether healthy machines meet thresholds, and broken ones miss them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def add_verbs(verbs: Any) -> None:
 
 
 def audit_thresholds(arguments: argparse.Namespace) -> int:
-    """Return FINE when all thresholds are met, NO for a refused one, else UNKNOWN."""
+    """Return FINE if all thresholds pass, NO if one is refused, else UNKNOWN."""
     from stampworks.qualification import audit, read_thresholds
 
     judgements = [audit(threshold) for threshold in read_thresholds(Path(arguments.file))]
@@ -54,7 +54,7 @@ def _data(judgement: Judgement) -> dict[str, Any]:
 
 
 def _text(file: str, judgements: Sequence[Judgement]) -> list[str]:
-    """Two lines for each, and how many there are of each verdict."""
+    """Return two lines for each threshold, and the number of each verdict."""
     from stampworks.text.printable import printable
 
     lines = []

@@ -37,12 +37,12 @@ def workers_of(stack: str) -> tuple[Plan, Roster]:
             f"nodes of cluster {plan.name} lack the programs of Stampworks, and scheduler.workloads_image "
             "names no image"
         )
-        raise exits.CliError(what, "build one from workloads/Containerfile, and write its name there")
+        raise exits.CliError(what, "build an image from workloads/Containerfile, and write its name there")
     return plan, kubernetes_nodes.roster(plan.name, plan.cloud, plan.region, [pool.name for pool in plan.pools])
 
 
 def asked_of(plan: Plan, stack: str) -> Roster:
-    """Return the members of the cluster, where one is asked for its scheduler; else an empty roster."""
+    """Return the members of the cluster if its scheduler needs a member; else an empty roster."""
     from stampworks.operations.schedulers import port_of
     from stampworks.plan import Roster
 

@@ -26,7 +26,7 @@ def add_verbs(verbs: Any) -> None:
 
 
 def compare_stacks(arguments: argparse.Namespace) -> int:
-    """Return the exit code: fine when both declarations agree and neither cluster runs anything else."""
+    """Return the exit code: fine if both declarations agree, and both clusters run them."""
     from stampworks.cli.output import Progress
     from stampworks.views.comparison import comparison_data, comparison_text, verdict
 
@@ -58,5 +58,5 @@ def _stamped(stack: str) -> str:
         return ""
     if isinstance(fingerprint := found.get("fingerprint"), str):
         return fingerprint
-    # an `up` that did not come to its end has no outputs yet, and one of an older version has no such output
+    # an unfinished `up` has no outputs yet, and an `up` of an older version has no such output
     raise state.SilentError("its cluster has no output 'fingerprint': the last `pulumi up` did not finish")

@@ -85,7 +85,7 @@ def kubeconfig_of(stack: str) -> Path | None:
 
 
 def roster_of(stack: str) -> Roster | None:
-    """The members of a connection, with the file by which its user is known to a Kubernetes; None without one."""
+    """Members of a connection, with the file that identifies its user to a Kubernetes; None without a connection."""
     found = read(stack)
     if found is None or not found.kubeconfig:
         return found.roster if found else None

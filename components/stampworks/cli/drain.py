@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 def add_verbs(verbs: Any) -> None:
     """Add the verbs `drain` and `return`."""
-    drain = verbs.add_parser("drain", help="take nodes out of service; their jobs go on", allow_abbrev=False)
+    drain = verbs.add_parser("drain", help="take nodes out of service; their jobs continue", allow_abbrev=False)
     stacks.add_stack_option(drain)
     drain.add_argument("nodes", metavar="NODE", nargs="+", help="names from `stampworks status`")
     drain.add_argument("--reason", metavar="TEXT", required=True, help="the reason, in a few words; every user sees it")
@@ -47,7 +47,7 @@ def drain_nodes(arguments: argparse.Namespace) -> int:
 
 
 def login() -> str:
-    """Return the user's name, also under sudo; empty where this machine has none."""
+    """Return the user's name, also under sudo; empty if this machine has none."""
     try:
         return os.environ.get("SUDO_USER") or getpass.getuser()
     except (KeyError, OSError):

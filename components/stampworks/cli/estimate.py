@@ -48,7 +48,7 @@ def add_verbs(verbs: Any) -> None:
     )
     estimate.add_argument("--mfu", metavar="F", type=_share, help="share of the machine's peak, as in 0.4")
     estimate.add_argument("--tflops-per-gpu", metavar="X", type=_positive, help="TFLOP/s of one accelerator instead")
-    estimate.add_argument("--usd-per-gpu-hour", metavar="P", type=_usd, help="price of one accelerator for an hour")
+    estimate.add_argument("--usd-per-gpu-hour", metavar="P", type=_usd, help="price of an accelerator for an hour")
     estimate.add_argument(
         "--checkpoints", metavar="N", type=_count(10**6), help="number of checkpoints that are kept (default: 1)"
     )
@@ -57,7 +57,7 @@ def add_verbs(verbs: Any) -> None:
 
 
 def show_estimate(arguments: argparse.Namespace) -> int:
-    """Return the exit code: fine even if a value is unknown, which the answer then says."""
+    """Return the exit code: fine even if a value is unknown."""
     from stampworks.physics.estimates import estimate
     from stampworks.views.estimate import estimate_data, estimate_text
 
@@ -159,7 +159,7 @@ def _plan(arguments: argparse.Namespace) -> Plan:
 
 
 def _asked_places(arguments: argparse.Namespace, found: Sequence[Placement]) -> Sequence[Placement]:
-    """Return the placements of one pool, if it is given; different machines need a pool each."""
+    """Return the placements of a pool, if the declaration is given; different machines need a pool each."""
     from stampworks.declaration.wording import shown
 
     said = ", ".join(f"{place.pool} ({place.machine.name})" for place in found)
@@ -183,7 +183,7 @@ def _price(plan: Plan, pool: str) -> catalog.Price | None:
 
 
 def _listed(machine: catalog.Machine) -> tuple[float | None, str]:
-    """Return the lowest price that is published of one of its accelerators on demand, and where it comes from."""
+    """Return the lowest published on-demand price of an accelerator of the machine, and its source."""
     from stampworks import catalog
 
     found = catalog.prices_on_demand(machine.name)

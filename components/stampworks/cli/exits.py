@@ -59,7 +59,7 @@ def terminated(number: int, _: FrameType | None) -> NoReturn:
 
 
 def code_of(error: Exception) -> int | None:
-    """The exit code of an error that is an answer; None for one that is a fault of ours."""
+    """Exit code of an error that is an answer; None for a bug of the toolkit."""
     if isinstance(error, CliError):
         return error.code
     for kind in type(error).__mro__:

@@ -1,4 +1,4 @@
-"""`stampworks explain`: how a value of a plan came about."""
+"""`stampworks explain`: the origin of a value of a plan."""
 
 from __future__ import annotations
 

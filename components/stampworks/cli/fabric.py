@@ -1,4 +1,4 @@
-"""`stampworks fabric`: the switches and cables that so many nodes take, and a cabling held against its plan."""
+"""`stampworks fabric`: switches and cables for a number of nodes, and a comparison of a cabling with its plan."""
 
 from __future__ import annotations
 
@@ -171,7 +171,7 @@ def _write_cables(tree: FatTree, file: Path) -> None:
 
 
 def _compared(tree: FatTree, dump: Path, names_file: str | None) -> dict[str, Any]:
-    """InfiniBand has one dump of the whole subnet, Ethernet one of each device, in files that are called like them."""
+    """InfiniBand has a single dump of the subnet, Ethernet a dump of each device in a file with its name."""
     from stampworks.planning.fat_tree.cabling import compare
     from stampworks.planning.fat_tree.dumps import read_ibnetdiscover, read_lldp, read_names
 

@@ -28,7 +28,7 @@ def add_verbs(verbs: Any) -> None:
     which.add_argument("file", metavar="FILE", nargs="?", help="a declaration or a stack file, instead of a stack")
     facts.add_argument("--json", action="store_true", help="print the facts as JSON")
     facts.add_argument(
-        "--deployer", metavar="ARN", help="the user or role that runs `up`, where another one reads the account"
+        "--deployer", metavar="ARN", help="the user or role that runs `up`, if another one reads the account"
     )
     facts.add_argument(
         "--policy", action="store_true", help="print the smallest policy with the rights of an `up`, and read nothing"
@@ -37,11 +37,11 @@ def add_verbs(verbs: Any) -> None:
 
 
 def keep_facts(arguments: argparse.Namespace) -> int:
-    """Measure this machine or read the named account, even when there are facts already."""
+    """Measure this machine or read the named account, even if there are facts already."""
     if arguments.stack or arguments.file:
         return _read_account(arguments)
     if arguments.policy or arguments.deployer:
-        raise exits.CliError("rights are those of a stack", "name it: `stampworks facts -s STACK`")
+        raise exits.CliError("--policy needs a stack, whose rights it prints", "name it: `stampworks facts -s STACK`")
     return _measure(arguments)
 
 

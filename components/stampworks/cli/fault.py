@@ -23,7 +23,7 @@ def add_verbs(verbs: Any) -> None:
     fault = verbs.add_parser("fault", help="break a local cluster on purpose", allow_abbrev=False)
     stacks.add_stack_option(fault)
     actions = fault.add_subparsers(dest="action", metavar="ACTION", required=True)
-    listed = actions.add_parser("list", help="list faults, and those that are injected", allow_abbrev=False)
+    listed = actions.add_parser("list", help="list possible and injected faults", allow_abbrev=False)
     inject = actions.add_parser("inject", help="inject a fault", allow_abbrev=False)
     clear = actions.add_parser("clear", help="clear injected faults", allow_abbrev=False)
     for action, call in ((listed, _list_faults), (inject, _inject_fault), (clear, _clear_faults)):

@@ -30,7 +30,7 @@ def build_image(arguments: argparse.Namespace) -> int:
 
     plan = stacks.plan_of(arguments.stack)
     if plan.managed:
-        what = f"nodes of cluster {plan.name} boot the image that {plan.cloud} has for them: no image of ours is made"
+        what = f"nodes of cluster {plan.name} boot the image that {plan.cloud} has for them: no image is built"
         raise exits.CliError(what, "`stampworks lock` looks it up")
     if arguments.packer:
         return for_packer(plan, Path(arguments.packer))

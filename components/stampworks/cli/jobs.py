@@ -30,8 +30,8 @@ def add_verbs(verbs: Any) -> None:
     """Add the verbs `jobs`, `logs` and `cancel`."""
     jobs = verbs.add_parser("jobs", help="list jobs that run, wait or have ended", allow_abbrev=False)
     stacks.add_stack_option(jobs)
-    jobs.add_argument("--mine", metavar="USER", nargs="?", const="", help="those of this user (default: yourself)")
-    jobs.add_argument("--all", action="store_true", help="also those of the last days that the accounting keeps")
+    jobs.add_argument("--mine", metavar="USER", nargs="?", const="", help="runs of this user (default: yourself)")
+    jobs.add_argument("--all", action="store_true", help="also ended runs that the accounting keeps")
     jobs.add_argument("--json", action="store_true", help="print them as JSON")
     jobs.set_defaults(call=list_jobs)
     logs = verbs.add_parser("logs", help="show the log of a run", allow_abbrev=False)
@@ -86,7 +86,7 @@ def submit_run(arguments: argparse.Namespace) -> int:
 
 
 def _print_manifests(arguments: argparse.Namespace, asked: RunRequest) -> int:
-    """Return the exit code: fine when there is something to print."""
+    """Return the exit code: fine if there is a log to print."""
     import yaml
 
     from stampworks.operations.kubernetes.manifests import written_down
@@ -184,7 +184,7 @@ def cancel_run(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print(json.dumps(dataclasses.asdict(job), indent=2))
     elif job.state in AT_WORK:
-        saved = "" if job.workload not in WORKLOADS else "; its checkpoints stay, and submit goes on from them"
+        saved = "" if job.workload not in WORKLOADS else "; its checkpoints stay, and submit continues from them"
         print(f"{kind(job)} {jobs.called(job)} is cancelled: job {job.id}{saved}")
     else:
         print(f"there was nothing to cancel: {ended(job)}")

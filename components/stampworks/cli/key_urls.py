@@ -21,7 +21,7 @@ TIMEOUT_S = 30
 """Seconds for all URLs together."""
 AT_A_TIME = 16
 AGAIN = "see whether it can be reached from here, and look again"
-REFUSED = "see what is published there, or take the entry out"
+REFUSED = "check the URL, or remove the entry"
 
 
 class _UnansweredError(Exception):
@@ -33,7 +33,7 @@ class _NoKeysError(Exception):
 
 
 class _NoRedirects(urllib.request.HTTPRedirectHandler):
-    """Refuse redirects: keys come from the URL that was reviewed, and from no other."""
+    """Refuse redirects: keys come only from the reviewed URL."""
 
     def redirect_request(self, *_: Any) -> None:
         return None
@@ -42,8 +42,7 @@ class _NoRedirects(urllib.request.HTTPRedirectHandler):
 def looked_up(asked: Sequence[KeyUrl]) -> dict[str, tuple[str, ...]]:
     """Return the keys by URL.
 
-    Raises DeclarationError with all answers that are no keys, or else AccountUnansweredError for the first URL that
-    gave no answer.
+    Raise DeclarationError with all invalid answers, or else AccountUnansweredError for the first URL without an answer.
     """
     from stampworks.declaration import DeclarationError
 

@@ -83,7 +83,7 @@ def _before(declared: Path) -> Lock:
 
 
 def _kept(source: DeclarationSource, before: Lock, file: str) -> dict[str, list[Group]]:
-    """Return no users of images to look up: the lock has our own. CliError where nothing else is left to look up."""
+    """Return no image users: the lock has the user's own images. Raise CliError if nothing else can be looked up."""
     from stampworks.planning.build.launching import MAKE_IMAGE
 
     if not source.key_urls:
@@ -117,9 +117,9 @@ def _users(plan: Plan) -> dict[str, list[Group]]:
 def _looked_up(
     source: DeclarationSource, plan: Plan, users: Mapping[str, list[Group]]
 ) -> tuple[dict[str, CloudImage], dict[str, str]]:
-    """Return the images that the parameters name now, and the versions of parts by their names in a lock.
+    """Return the present image of each parameter, and the versions of parts by their names in a lock.
 
-    Raises accounts.AccountUnansweredError, or DeclarationError with all that is wrong about it.
+    Raise accounts.AccountUnansweredError, or DeclarationError with all problems.
     """
     from stampworks.clouds.errors import UnansweredError
 
@@ -191,7 +191,7 @@ def _of_vendor(
     vendor: VendorImage,
     newest: CloudImage | None,
 ) -> tuple[CloudImage | None, list[Problem]]:
-    """Return the vendor's image that the release is of: the newest one, or an older one by its name."""
+    """Return the vendor's image of the release: the newest one, or an older one by its name."""
     image = newest if newest and newest.name == vendor.image else lookups.images.named(api, vendor.owner, vendor.image)
     if image is None:
         newer = f"; the newest there is {newest.name!r}" if newest else ""
@@ -264,7 +264,7 @@ def _summary(file: str, before: Lock, after: Lock, users: Mapping[str, list[Grou
 
 
 def _keys_told(before: Lock, after: Lock, key_urls: Sequence[KeyUrl]) -> Iterator[str]:
-    """Say which keys came and went, by their fingerprints."""
+    """List added and removed keys by their fingerprints."""
     from stampworks.planning.changes.access import exchanged
 
     for url in sorted({*before.keys, *after.keys}):

@@ -19,8 +19,8 @@ from stampworks.text.printable import printable
 from stampworks.text.version import VERSION
 
 COLLECTED_AFTER = 200_000
-"""Objects that a command makes before Python looks for dead cycles. Imports and parsed files make many and leave none:
-looking after 700, as Python does, is a tenth of the time of a plan."""
+"""Number of objects that a command creates before Python searches for dead cycles. Imports and parsed files create many
+and leave none: Python's default of 700 takes a tenth of the time of a plan."""
 NO_PLUGINS = ("PYDANTIC_DISABLE_PLUGINS", "__all__")
 """Setting that stops pydantic from searching all installed packages for plugins."""
 VERBS = {

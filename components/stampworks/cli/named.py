@@ -1,4 +1,4 @@
-"""Files that the stacks of one side of a review name: bases, and their own roles and checks."""
+"""Files that the stacks of a side of a review name: bases, and the user's roles and checks."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from stampworks.declaration.nodes import ValueNode
 
 TOTAL_MAX_MIB = 2
-"""Limit for all stacks with their bases: a thousand have less, and reading YAML takes up to 15 s a MiB."""
+"""Limit for all stacks with their bases. A thousand stacks have less, and reading YAML takes up to 15 s per MiB."""
 
 
 class Named:
@@ -26,7 +26,7 @@ class Named:
         self._bytes = 0
 
     def by(self, file: Path) -> list[tuple[str, ValueNode]]:
-        """Return the files that one file names, each with its field."""
+        """Return the files that a file names, each with its field."""
         from stampworks.declaration import named_in
 
         if file not in self._found:
@@ -46,10 +46,10 @@ class Named:
                 self._bytes += min(file.stat().st_size, SIZE_MAX_KIB << 10)
             if self._bytes > TOTAL_MAX_MIB << 20:
                 what = f"{file}: with it the stacks and what they extend are larger than {TOTAL_MAX_MIB} MiB"
-                raise exits.CliError(what, "put what is common into one base")
+                raise exits.CliError(what, "put common parts into a base")
 
     def chain(self, file: Path, inside: Path) -> list[Path]:
-        """A file and the bases that it stands on, as far as they are there and can be read."""
+        """Return a file and its bases, as far as they exist and can be read."""
         from stampworks.declaration import BASES_MAX
 
         found: list[Path] = []

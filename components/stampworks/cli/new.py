@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 def add_verbs(verbs: Any) -> None:
     """Add the verb `new` and its options."""
-    new = verbs.add_parser("new", help="declare a sibling of a stack, in a file of its own", allow_abbrev=False)
+    new = verbs.add_parser("new", help="declare a sibling of a stack, in a separate file", allow_abbrev=False)
     new.add_argument("name", metavar="NAME", help="name of the new stack and cluster")
     new.add_argument("--from", metavar="STACK", dest="source", required=True, help="the stack to copy")
     new.add_argument("--json", action="store_true", help="print the result as JSON")
@@ -28,7 +28,7 @@ def add_verbs(verbs: Any) -> None:
 
 
 def new_stack(arguments: argparse.Namespace) -> int:
-    """The file is put in place once it is known to mean the same cluster; until then nothing is there."""
+    """Write the file in one step, after a check that it means the same cluster."""
     from stampworks.declaration.files import displayed
     from stampworks.declaration.sibling import other_settings
     from stampworks.plan import fingerprint

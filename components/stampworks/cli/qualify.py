@@ -24,7 +24,7 @@ def add_verbs(verbs: Any) -> None:
     qualify = verbs.add_parser("qualify", help="measure nodes against their plan", allow_abbrev=False)
     stacks.add_stack_option(qualify)
     qualify.add_argument(
-        "--nodes", metavar="NODE", nargs="+", default=[], help="these, with some free ones beside them (default: all)"
+        "--nodes", metavar="NODE", nargs="+", default=[], help="these, together with free nodes (default: all)"
     )
     qualify.add_argument(
         "--level", metavar="LEVEL", choices=LEVELS, help="extent of the proof (default: as declared, else standard)"
@@ -44,7 +44,7 @@ def add_verbs(verbs: Any) -> None:
 
 
 def qualify_nodes(arguments: argparse.Namespace) -> int:
-    """Return the exit code: fine when all nodes pass. Failed nodes take no jobs until they pass."""
+    """Return the exit code: fine if all nodes pass. Failed nodes take no jobs until they pass."""
     from stampworks import configuration, operations, qualification
     from stampworks.cli.output import Progress
     from stampworks.plan import BUDGET_MINUTES, fingerprint
@@ -126,7 +126,7 @@ def _explain(checked: Checked, arguments: argparse.Namespace) -> None:
     print(f"signature: {checked.signature}: {checked.why}\n")
     print(certificate_text(checked.certificate, _width()), end="")
     if checked.signature == "unknown":
-        print(f"\nhint: stampworks verify {arguments.certificate} --key PUB tells whose it is")
+        print(f"\nhint: stampworks verify {arguments.certificate} --key PUB verifies the signer")
 
 
 def _width() -> int:

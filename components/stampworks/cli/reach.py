@@ -1,4 +1,4 @@
-"""`stampworks ssh`, `run` and `kubectl`: onto a node, onto all of them through Slurm, and to a Kubernetes."""
+"""`stampworks ssh`, `run` and `kubectl`: a shell on a node, a job on nodes, and requests to a Kubernetes."""
 
 from __future__ import annotations
 
@@ -68,8 +68,8 @@ def add_verbs(verbs: Any) -> None:
 
 
 def _add_command(verb: argparse.ArgumentParser) -> None:
-    """Take everything from the first word on that is no option of the verb, with or without -- before it."""
-    verb.add_argument("command", metavar="COMMAND ...", nargs=argparse.REMAINDER, help="the command, word by word")
+    """Take everything from the first word that is no option of the verb, with or without `--` before it."""
+    verb.add_argument("command", metavar="COMMAND ...", nargs=argparse.REMAINDER, help="the command and its arguments")
     verb.set_defaults(takes_command=True)
 
 
@@ -125,7 +125,7 @@ def _node_of(plan: Plan, roster: Roster, asked: str) -> str:
             return job.nodes[0]
     if found:
         what = f"job {asked} is on no node now: it is {found[0].state}"
-        raise exits.CliError(what, "stampworks jobs lists those that run", exits.NO)
+        raise exits.CliError(what, "stampworks jobs lists running jobs", exits.NO)
     raise exits.CliError(f"no job is called {asked!r}", nearest(asked, [job.name for job in known]))
 
 
@@ -168,7 +168,8 @@ def _carry_out(commands: Commands, run: CommandRun) -> int:
 
 
 def _stream(command: Sequence[str]) -> int:
-    """The exit code of a command that shares our streams; a reader that leaves ends it, which ssh alone would not."""
+    """Return the exit code of a command that shares this process's streams; a reader that leaves ends it, which ssh
+    alone would not."""
     stdout = select.poll()
     stdout.register(_STDOUT, 0)  # POLLERR is always reported: the reader has closed the pipe
     with subprocess.Popen(command) as process:

@@ -59,7 +59,7 @@ def rehearse_stack(arguments: argparse.Namespace) -> int:
 
 
 def rules_passed_over(stack: Stack, name: str) -> tuple[str, ...]:
-    """The rules at which an `up` would stop, of those that a rehearsal leaves out, for nothing boots in it."""
+    """Return the rules at which an `up` would stop and a rehearsal does not, because nothing boots."""
     if stack.declared is None:
         return ()
     from stampworks.declaration import stack_file

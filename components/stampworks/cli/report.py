@@ -25,7 +25,7 @@ _NOT_MADE = ("stampworks:cluster:Cluster", _QUALIFICATION)
 
 def add_verbs(verbs: Any) -> None:
     """Add the verb `report` and its options."""
-    report = verbs.add_parser("report", help="write the results of a proof as one page", allow_abbrev=False)
+    report = verbs.add_parser("report", help="write the results of a proof as a page", allow_abbrev=False)
     of = report.add_mutually_exclusive_group()
     stacks.add_stack_option(of)
     of.add_argument("certificate", metavar="CERT", nargs="?", help="instead of a stack: the file of a certificate")
@@ -49,7 +49,7 @@ def add_verbs(verbs: Any) -> None:
         metavar="CERT",
         action="append",
         default=[],
-        help="with the certificate of an earlier proof beside those that the backend keeps; may be said again",
+        help="add the certificate of an earlier proof to those in the backend; may be repeated",
     )
     report.add_argument("--key", metavar="PUB", help="file of the public key (default: the one in the stack's state)")
     report.add_argument("--format", metavar="FORMAT", choices=FORMATS, default="html", help="html, markdown or json")
@@ -113,7 +113,7 @@ def _stack_report(arguments: argparse.Namespace) -> Report:
 
 
 def _proofs(resources: Sequence[Mapping[str, Any]], files: Sequence[str], key: str) -> list[Certificate] | str:
-    """Return the certificates of earlier proofs, from files and from the backend; where it has none, the reason."""
+    """Return the certificates of earlier proofs, from files and from the backend; if it has none, the reason."""
     from stampworks import qualification
 
     found = _named_proofs(files, key)
@@ -151,7 +151,7 @@ def _records(arguments: argparse.Namespace) -> list[Left]:
 
 
 def _runs(plan: Plan, names: Sequence[str]) -> list[Left] | str:
-    """Return the records of the cluster's runs; where it cannot be asked, the reason, unless runs are named."""
+    """Return the records of the cluster's runs; if it cannot be reached, the reason, unless runs are named."""
     from stampworks import operations
     from stampworks.cli.output import Progress
     from stampworks.views.report import Left, left

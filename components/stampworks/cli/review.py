@@ -64,7 +64,7 @@ def add_verbs(verbs: Any) -> None:
 
 
 class _Once(argparse.Action):
-    """Option that may be given once. Of two stacks, one would silently not be reviewed."""
+    """Option that may be given once: the review would silently skip a second stack."""
 
     def __call__(self, parser: Any, namespace: argparse.Namespace, value: Any, *_: Any) -> None:
         given = vars(namespace).setdefault("given", set())
@@ -76,7 +76,7 @@ class _Once(argparse.Action):
 
 @dataclass(frozen=True)
 class Opened:
-    """A side as it was named, and the files that it stands for."""
+    """A side of a review as named on the command line, and its files."""
 
     side: str
     """base or head."""
@@ -84,7 +84,7 @@ class Opened:
     file: Path | None
     """A declaration, or a plan."""
     stacks: Path | None
-    """The folder where stacks are, where it is not one file."""
+    """Folder of stacks, unless the side is a single file."""
     written: Path | None = None
     """The folder into which a revision was written."""
     named: Named = field(default_factory=Named)
@@ -123,7 +123,7 @@ def show_review(arguments: argparse.Namespace) -> int:
 
 @contextlib.contextmanager
 def _opened(side: str, name: str) -> Iterator[Opened]:
-    """A path where one of that name is there, else a revision."""
+    """Return a path if one of that name exists, else a revision."""
     if name.startswith("-") or not name:
         error = exits.CliError(f"--{side} {name} is no revision and no file", "names do not begin with -")
         raise SideError(side, error, name)
@@ -198,7 +198,7 @@ def _side(opened: Opened, stack: str) -> ReviewedStack:
 
 
 def _facts(opened: Opened, stack: str) -> Facts:
-    """Return the facts of the side: a revision has those that were read until then."""
+    """Return the facts of the side: a revision has the facts of its time."""
     from stampworks.declaration import DeclarationError
     from stampworks.state.facts import known_facts
 
@@ -289,7 +289,7 @@ def _digest(top: Path) -> str:
 
 
 def _siblings(stack: str, base: Opened, head: Opened) -> tuple[list[Sibling], list[str]]:
-    """Review the other stacks whose files change; return those that change, and sentences on those left open."""
+    """Review the other stacks whose files change. Return the changed ones, and sentences about stacks left open."""
     from stampworks.changes.review import Sibling
     from stampworks.planning.changes.review import review
 
@@ -370,7 +370,7 @@ def _refused(opened: Opened, error: exits.CliError) -> SideError:
 
 
 def _named(opened: Opened, text: str) -> str:
-    """Return a message about a temporary file as one about its revision."""
+    """Return a message about a temporary file as a message about its revision."""
     from stampworks.declaration import displayed
 
     if opened.written is None:

@@ -1,7 +1,7 @@
-"""A revision of a git repository as files: those that declare the stacks of a project, and nothing else of it.
+"""A revision of a git repository as files: only the files that declare the stacks of a project.
 
-What is in a revision may be anybody's. Git is asked for objects only: no checkout, no hook, no filter, no network.
-Every file that comes out is a plain one below a folder of its own, whatever it was a link to.
+The content is not trusted. Git is asked for objects only: no checkout, no hook, no filter, no network. Every written
+file is a plain file below a separate folder, even if the revision has a link.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from stampworks.cli.named import Named
 PROJECT = "Pulumi.yaml"
 TIMEOUT_S = 60
 SIZE_MAX = 1 << 20
-"""A larger file is no declaration, no role's and no check; it comes out cut, and is refused for its size."""
+"""Limit of a file: a larger one is no declaration, role or check; it is truncated, and refused for its size."""
 FILES_MAX = 10_000
 TOTAL_MAX_MIB = 64
-"""Limit for everything that is written: a thousand names of one object take no room in a repository."""
+"""Limit for all written files: a thousand names of an object take no room in a repository."""
 ANSWER_MAX = 4 << 20
 """Limit for git's answers about names: 400 bytes for each of the most files."""
 OBJECT = re.compile(rb"([0-9a-f]{40,64}) (blob|tree|commit|tag) ([0-9]+)")
@@ -66,7 +66,7 @@ class Written:
 class _Object:
     name: str
     kind: str
-    """blob or tree; empty where nothing is."""
+    """blob or tree; empty if nothing exists there."""
     size: int
 
 
@@ -127,7 +127,7 @@ class _Writer:
         self.unread: list[str] = []
 
     def write(self, paths: Sequence[str]) -> list[str]:
-        """Write the paths that exist, folders with their content; return those that are files."""
+        """Write the paths that exist, folders with their content; return the files."""
         found = dict(zip(paths, _looked_up(self._of, paths), strict=True))
         files = {path: one for path, one in found.items() if one.kind == "blob"}
         self._count(len(files), 0)
@@ -165,7 +165,7 @@ class _Writer:
 
 
 def _names(of: Revision, tree: _Object, deep: bool = False) -> list[str]:
-    """Folders count as well: a tree of empty ones has no end."""
+    """Folders count as well: a tree of empty folders could be endless."""
     said = _git_output(of, b"", "ls-tree", "-z", *(["-r", "-t"] if deep else []), tree.name)
     found = (entry.partition(b"\t") for entry in said.split(b"\0") if entry)
     return [os.fsdecode(name) for what, _, name in found if not (deep and b" tree " in what)]
@@ -243,7 +243,7 @@ def _git(folder: Path, *argv: str, input_: bytes = b"", most: int = 1 << 16) -> 
 
 
 def _answer(process: subprocess.Popen[bytes], most: int) -> tuple[bytes, bool]:
-    """Return the output, at most one byte more than the limit, and whether the process ended without being killed."""
+    """Return the output, at most a byte longer than the limit, and whether the process ended by itself."""
     assert process.stdout  # noqa: S101  # it was asked for
     late = threading.Timer(TIMEOUT_S, process.kill)
     late.start()

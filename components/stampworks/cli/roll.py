@@ -1,4 +1,4 @@
-"""`stampworks roll`: nodes that the next `up` renews, whatever image they came from."""
+"""`stampworks roll`: nodes that the next `up` renews, whatever their image is."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def add_verbs(verbs: Any) -> None:
     why = roll.add_mutually_exclusive_group(required=True)
     why.add_argument("--reason", metavar="TEXT", help="the reason, in a few words; every user sees it")
     why.add_argument("--cancel", action="store_true", help="cancel their renewal")
-    roll.add_argument("--machine", action="store_true", help="on another machine, where a cloud would keep theirs")
+    roll.add_argument("--machine", action="store_true", help="on another machine, even if the cloud could keep theirs")
     roll.add_argument("--json", action="store_true", help="print the nodes that the next `up` renews as JSON")
     roll.set_defaults(call=roll_nodes)
 

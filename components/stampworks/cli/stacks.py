@@ -19,7 +19,7 @@ DEFAULT_STACK = "local"
 RULES = "rules"
 """Field for findings of rules beside a plan in its file; a reader computes them again."""
 PROJECT_MAX_KIB = 64
-"""Limit for a Pulumi.yaml, which may be anybody's. Reading YAML takes long."""
+"""Limit for a Pulumi.yaml from an untrusted source. Reading YAML takes long."""
 
 
 def add_stack_option(
@@ -75,7 +75,7 @@ def asked_plan(arguments: argparse.Namespace) -> Plan:
 
 
 def asked_source(arguments: argparse.Namespace) -> DeclarationSource | None:
-    """The declaration that these options name; None where that is a plan that was written down."""
+    """Return the declaration that these options name; None for a plan's file."""
     from stampworks.declaration import load_file
 
     if arguments.file:

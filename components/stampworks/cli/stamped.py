@@ -20,7 +20,7 @@ _TAKEN = "note: the cluster is taken as it was stamped"
 def plan_of(stack: str) -> Plan:
     """Return the plan of the last complete `up` in the backend; without one, that of the file.
 
-    How the file differs from it, or why it cannot be read, is one line on stderr.
+    A line on stderr tells how the file differs, or why it cannot be read.
     """
     try:
         with state.asking(stack) as answer:
@@ -45,7 +45,7 @@ def chosen(stack: str, resources: Sequence[Mapping[str, Any]], declared: Plan | 
 
 
 def declared_in(stack: str) -> Plan | Exception:
-    """Return the plan of the file as it is now, or the error that keeps it from being read."""
+    """Return the present plan of the file, or the error that prevents reading it."""
     from stampworks.declaration import DeclarationError
 
     try:
@@ -55,7 +55,8 @@ def declared_in(stack: str) -> Plan | Exception:
 
 
 def _stamped(stack: str, resources: Sequence[Mapping[str, Any]]) -> Plan | None:
-    """The one that the nodes were made with; of nodes that are not ours, that of the last `up` that came to its end."""
+    """Return the plan with which the nodes were made; for nodes that a cloud manages, that of the last complete
+    `up`."""
     from stampworks.plan import Plan, from_json
 
     clusters = [each["outputs"].get("name") for each in resources if each["type"] == _CLUSTER]
@@ -83,7 +84,7 @@ def _compare(stack: str, stamped: Plan, declared: Plan | Exception) -> None:
 
 
 def _differences(stamped: Plan, declared: Plan) -> list[str]:
-    """Return the declared differences in words; without any, the others."""
+    """Return the declared differences in words; without any, the derived ones."""
     from dataclasses import replace
 
     from stampworks.plan import settled

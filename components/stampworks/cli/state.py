@@ -24,7 +24,7 @@ class SilentError(Exception):
 
 
 def resources(stack: str) -> Sequence[Mapping[str, Any]]:
-    """All that was stamped, as `pulumi stack export` has it; nothing when there is no such stack yet."""
+    """Return all stamped resources, as `pulumi stack export` has them; nothing if the stack does not exist yet."""
     with asking(stack) as answer:
         return answer()
 
@@ -62,9 +62,9 @@ def _answer(process: subprocess.Popen[bytes]) -> list[dict[str, Any]]:
 
 
 def earlier(now: Sequence[Mapping[str, Any]]) -> Iterator[Sequence[Mapping[str, Any]]]:
-    """Yield what the same stack had after each of its last updates, the latest first.
+    """Yield the resources of the same stack after each of its last updates, latest first.
 
-    A backend in a folder keeps that in files. Raise SilentError for any other backend.
+    A backend in a folder keeps them in files. Raise SilentError for any other backend.
     """
     url = os.environ.get("PULUMI_BACKEND_URL", "")
     if not url.startswith(_FOLDER):

@@ -66,7 +66,7 @@ def add_verbs(verbs: Any) -> None:
     kinds = ("jobset", "trainjob", "mpijob")
     help_ = f"of a workload: submit nothing, and print it as an object of Kubernetes: {', '.join(kinds)}"
     instead.add_argument("--print", metavar="KIND", dest="kind", choices=kinds, help=help_)
-    submit.add_argument("--json", action="store_true", help="print what became of it as JSON")
+    submit.add_argument("--json", action="store_true", help="print the result as JSON")
     submit.set_defaults(call=submit_any, takes_command=True)
 
 
@@ -78,7 +78,7 @@ def accelerators(text: str) -> int:
 
 
 def submit_any(arguments: argparse.Namespace) -> int:
-    """A job passes its exit code through with --wait."""
+    """With --wait, return the exit code of the job."""
     from stampworks.cli.jobs import submit_run
 
     if arguments.what in WORKLOADS and not arguments.command:
@@ -170,7 +170,7 @@ def _dry_run(arguments: argparse.Namespace, source: JobSource) -> int:
     if arguments.json:
         print(json.dumps({"folder": prepared.job.folder, "files": files}, indent=2))
         return exits.FINE
-    print("nothing was submitted, and neither a cluster nor an account was asked", file=sys.stderr)
+    print("nothing was submitted, and neither a cluster nor an account was contacted", file=sys.stderr)
     for name, text in files.items():
         print(f"# ---- {prepared.job.folder}/{name}\n{text}")
     return exits.FINE

@@ -19,7 +19,7 @@ def add_verbs(verbs: Any) -> None:
     )
     sweep.add_argument("cluster", metavar="CLUSTER", nargs="?", help="cluster to remove")
     sweep.add_argument("--yes", action="store_true", help="remove it, with its data")
-    sweep.add_argument("--json", action="store_true", help="print the rooms, or the one that was removed, as JSON")
+    sweep.add_argument("--json", action="store_true", help="print the rooms, or the removed one, as JSON")
     sweep.set_defaults(call=sweep_rooms)
 
 
@@ -30,7 +30,7 @@ def sweep_rooms(arguments: argparse.Namespace) -> int:
     from stampworks.operations.errors import nearest
 
     if arguments.yes and not arguments.cluster:
-        raise exits.CliError("--yes removes one room, and none is named", "write stampworks sweep CLUSTER --yes")
+        raise exits.CliError("--yes removes a room: name it", "write stampworks sweep CLUSTER --yes")
     found = {each.cluster: each for each in room.rooms()}
     if not arguments.cluster:
         _show(list(found.values()), arguments.json)

@@ -1,4 +1,4 @@
-"""`stampworks topology`: where nodes stand in the network, as each scheduler has it."""
+"""`stampworks topology`: places of nodes in the network, in each scheduler's format."""
 
 from __future__ import annotations
 

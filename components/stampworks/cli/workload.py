@@ -82,7 +82,7 @@ def _documents(where: str, text: str) -> Iterator[tuple[yaml.Node, Any]]:
         documents = list(yaml.safe_load_all(text))
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         place = _position(where, getattr(error, "problem_mark", None))
-        raise exits.CliError(f"{place} is not YAML", "kubectl would not take it either") from None
+        raise exits.CliError(f"{place} is not YAML", "kubectl would refuse it, too") from None
     for node, data in zip(nodes, documents, strict=True):
         if isinstance(data, dict) and data.get("kind") == "List" and isinstance(data.get("items"), list):
             items = next(value for key, value in node.value if key.value == "items")
@@ -92,7 +92,7 @@ def _documents(where: str, text: str) -> Iterator[tuple[yaml.Node, Any]]:
 
 
 def _position(where: str, mark: Any) -> str:
-    """A place in the file; the file alone where the parser does not say more."""
+    """A place in the file; only the file if the parser reports no place."""
     return f"{where}:{mark.line + 1}:{mark.column + 1}" if mark else where
 
 

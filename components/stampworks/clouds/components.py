@@ -1,8 +1,8 @@
-"""Protocols of the modules of a cloud that make resources with the engine.
+"""Protocols of the modules of a cloud that create resources with the engine.
 
-A part returns resources of its own types, and takes those of its cloud's other parts: `network.create` takes the place
-that `place.create` of the same cloud has returned. Type variables stand for these types. `Place`, `Network` and so on
-say what the assembly in `cluster/` may do with them.
+A part returns resources of its own types, and takes those of its cloud's other parts: `network.create` takes the result
+of `place.create` of the same cloud. Type variables stand for these types. `Place`, `Network` and so on define their use
+by the assembly in `cluster/`.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
         """The members of one group."""
 
         generation: Input[str]
-        """Identity of the members, which changes with any of them; empty where the engine does not know the members."""
+        """Identity of the members, which changes with any of them; empty if the engine does not know the members."""
 
     class ControlPlane(Resource):
         """The server of a Kubernetes."""
@@ -253,14 +253,14 @@ class ServerMaker(Protocol[N_contra, C]):
 
 
 class PoolMaker(Protocol[C_contra, G_co]):
-    """`scheduler`, too: pools whose nodes the cloud itself makes, names and joins to its Kubernetes."""
+    """Optional part of `scheduler`: pools whose nodes the cloud itself creates, names and joins to its Kubernetes."""
 
     def create_pool(self, name: str, *, control_plane: C_contra, group: Group, opts: ResourceOptions) -> G_co:
         """Create the nodes of a pool."""
 
 
 class JoinedMaker(Protocol[C_contra]):
-    """`scheduler`, too: nodes that join our own Kubernetes, and simulated ones."""
+    """Optional part of `scheduler`: nodes that join the toolkit's Kubernetes, and simulated ones."""
 
     def create_simulated(
         self,

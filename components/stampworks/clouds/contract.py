@@ -52,7 +52,7 @@ class Members(Protocol):
     def join(self, cluster: str, region: str, names: Mapping[str, Sequence[str]]) -> None:
         """Make started machines members, and replace dead ones if nothing else does.
 
-        `names` are the nodes of each group that always run.
+        `names` are the permanent nodes of each group.
         """
 
     def retag(self, cluster: str, region: str, wanted: Mapping[str, str], gone: Collection[str]) -> None:
@@ -79,7 +79,7 @@ class Renewal(Protocol):
         """Give these nodes new disks or machines."""
 
     def condemn(self, plan: Plan, names: Collection[str], why: str, machine: bool = False) -> None:
-        """Condemn nodes, with `machine` their machines as well; without a reason, undo it."""
+        """Condemn nodes, and their machines with `machine`; without a reason, undo it."""
 
 
 class ElasticMembers(Protocol):
@@ -90,14 +90,14 @@ class ElasticMembers(Protocol):
 
 
 class PoolMembers(Protocol):
-    """`members`, too: pools whose nodes a managed Kubernetes starts."""
+    """Optional part of `members`: pools whose nodes a managed Kubernetes starts."""
 
     def node_refusals(self, cluster: str, region: str, groups: Sequence[str]) -> tuple[Refusal, ...]:
         """Return the reasons why such pools lack machines."""
 
 
 class JoinedRenewal(Protocol):
-    """`renewal`, too: nodes that are members of our own Kubernetes."""
+    """Optional part of `renewal`: nodes that are members of the toolkit's Kubernetes."""
 
     def take_in(
         self,
@@ -125,7 +125,7 @@ class Access(Protocol):
 
 
 class Doors(Protocol):
-    """`door`: access for users, where an administrator enters the network of a cluster."""
+    """`door`: access for users; an administrator can enter the network of a cluster."""
 
     def target(self, cluster: str, member: Member) -> str:
         """Open a connection to the member's sshd, and return its ssh address."""
@@ -155,7 +155,8 @@ class AccountReader(Protocol):
     def read_account(
         self, plan: Plan, rights: Sequence[Right], deployer: str, say: Callable[[str], None]
     ) -> dict[str, Any]:
-        """Read the account for a plan, and which of these rights the deployer has there; without one, the caller.
+        """Read the account for a plan, and which of these rights the deployer has there; without a deployer, the
+        caller.
 
         Raise UnansweredError if it does not answer.
         """
@@ -178,11 +179,11 @@ class CloudImage(Protocol):
 
     @property
     def architecture(self) -> str:
-        """The architecture in the cloud's words."""
+        """Architecture in the cloud's words."""
 
     @property
     def state(self) -> str:
-        """The state in the cloud's words."""
+        """State in the cloud's words."""
 
     @property
     def deprecated(self) -> str:
@@ -200,10 +201,10 @@ class Images(Protocol[A_contra]):
     """`facts.images`: images that a cloud publishes."""
 
     def published(self, api: A_contra, parameter: str) -> str | None:
-        """Return the image that a parameter names now; None where the region has no such parameter."""
+        """Return the present image of a parameter; None if the region has no such parameter."""
 
     def named(self, api: A_contra, owner: str, name: str) -> CloudImage | None:
-        """Return the newest image of an owner with this name; None where the region has none."""
+        """Return the newest image of an owner with this name; None if the region has none."""
 
     def described(self, api: A_contra, ids: Iterable[str]) -> Mapping[str, CloudImage]:
         """Describe the images that exist."""
@@ -226,7 +227,7 @@ class Lookups(Generic[A]):
 
 
 class ImageBuilder(Protocol):
-    """`first_boot`: user data of a machine on which an image is made."""
+    """`first_boot`: user data of a machine that builds an image."""
 
     def builder_config(self, agent: str) -> str:
         """Return the user data of the instance on which Packer builds an image."""
@@ -269,10 +270,10 @@ class Kubernetes:
 
 @dataclass(frozen=True)
 class Cloud:
-    """The parts of a cloud. Each is a function that imports it, so that an SDK is imported when it is used.
+    """The parts of a cloud.
 
-    A cloud with `resources` can be rehearsed; one with `members` and `renewal`, too, can be stamped. All others are
-    optional abilities.
+    Each is a function that imports it, so that its SDK is imported only for use. A cloud with `resources` can be
+    rehearsed; with `members` and `renewal` in addition, it can be stamped. All others are optional abilities.
     """
 
     resources: Callable[[], AnyResources]

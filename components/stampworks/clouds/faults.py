@@ -30,7 +30,7 @@ class Fault:
     name: str
     does: str
     check: str
-    """The check that must notice it: one of a proof; `health`, the program on the nodes; `status`, through the
+    """The check that must find it: a check of a proof; `health`, the program on the nodes; `status`, through the
     scheduler; or `training`, the affected run."""
     place: Place = "node"
     severity: Severity | None = None
@@ -39,12 +39,12 @@ class Fault:
     slurm: bool = False
     """Whether the fault concerns Slurm, or settings that only Slurm's daemons give to jobs."""
     once: bool = False
-    """Whether the fault is a single event: there is nothing to clear, and it affects only running programs."""
+    """Whether the fault is a single event, which affects only running programs and cannot be cleared."""
 
 
 @dataclass(frozen=True)
 class Injected:
-    """A fault at one place."""
+    """A fault at its place."""
 
     fault: str
     where: str
@@ -60,7 +60,7 @@ class Injected:
 
 
 def chosen(fault: Fault, places: Sequence[tuple[str, str]], severity: float | None, seed: int) -> Injected:
-    """Choose one of these places (node or leaf, rail), and a severity if none is given. The seed decides."""
+    """Choose a place (node or leaf, rail), and a severity if none is given. The seed decides."""
     dice = random.Random(f"{seed} {fault.name}")  # noqa: S311 (to be repeated, not to be secret)
     where, rail = dice.choice(sorted(places))
     if severity is None and fault.severity:

@@ -1,4 +1,5 @@
-"""Say how a declaration changes the stamped cluster, and ask for a yes before an `up` takes down, or loses, a part."""
+"""Report how a declaration changes the stamped cluster, and require an approval before an `up` removes or loses a
+part."""
 
 from __future__ import annotations
 
@@ -23,14 +24,14 @@ _READ = "pulumi:pulumi:readStackResourceOutputs"
 """Function of the engine that returns the state of a stack before this run."""
 _CLUSTER = "stampworks:cluster:Cluster"
 _WITH_A_PLAN = ("stampworks:cluster:Roll", _CLUSTER)
-"""The resources that keep the plan that was stamped; the first one knows it when nodes are made."""
+"""Resources that keep the stamped plan; the first one knows it when nodes are created."""
 
 
 def review_change(name: str, plan: Plan, alone: bool) -> None:
-    """Say in words what differs from what was stamped. Refuse the run if that needs an approval and has none; a
-    preview reports it and continues.
+    """Report in words what differs from the stamped plan.
 
-    Alone in its stack, a cluster under another name is the stamped one renamed.
+    Refuse a run that needs an approval and has none; a preview reports it and continues. If the stack has a single
+    cluster under another name, it counts as renamed.
     """
     if os.environ.get(REHEARSAL):  # a rehearsal deletes nothing real
         return
@@ -68,11 +69,11 @@ def _tell(found: Review) -> None:
 class _Stamped:
     plan: Plan
     latest: bool
-    """Whether it is the plan of the last `up`: the state has an earlier one where that `up` needed no roll."""
+    """Whether it is the plan of the last `up`: the state keeps an earlier one if that `up` needed no roll."""
 
 
 def _stamped(name: str, alone: bool) -> _Stamped | None:
-    """Return the plan that the state has; None before the first `up`, or where another version wrote it."""
+    """Return the plan in the state; None before the first `up`, or if another version wrote it."""
     told = _known_resources()
     found = _stamped_plans(told)
     own = name if name in found else next(iter(found)) if alone and len(found) == 1 else None
@@ -89,7 +90,7 @@ def _stamped(name: str, alone: bool) -> _Stamped | None:
 
 
 def _known_resources() -> list[tuple[str, Any]]:
-    """Return what the state has of this stack's resources."""
+    """Return the state of this stack's resources."""
     stack = f"{pulumi.get_organization()}/{pulumi.get_project()}/{pulumi.get_stack()}"
     told = (pulumi.runtime.invoke(_READ, {"stackName": stack}).value or {}).get("outputs") or {}
     return list(told.items())
@@ -117,5 +118,5 @@ def _lines(changes: list[DeclaredChange]) -> Iterator[str]:
     for each in changes:
         [said] = sentences([each.difference], "the cluster", "the declaration")
         lost = f"{', '.join(each.loses)} is lost with all it holds" if each.loses else ""
-        does = "taken down and made anew" if each.policy == "replace" else "data or state would be lost"
+        does = "removed and created again" if each.policy == "replace" else "data or state would be lost"
         yield f"{said}: {each.why or lost or does}"

@@ -1,4 +1,4 @@
-"""The one place where a cloud's name becomes its code."""
+"""The only place where a cloud's name is mapped to its code."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from stampworks.clouds.contract import Kubernetes
 
 REHEARSAL = "STAMPWORKS_REHEARSAL"
-"""A variable of the environment: set where nothing that is made is real."""
+"""Environment variable that is set if all created resources are simulated."""
 
 
 def left_out() -> tuple[str, ...]:

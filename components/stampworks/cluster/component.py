@@ -67,7 +67,7 @@ def _written(plan: Plan) -> str:
 
 
 class Cluster(pulumi.ComponentResource):
-    """A GPU training cluster as its plan says, on whichever cloud the plan is for."""
+    """A GPU training cluster as planned, on any cloud."""
 
     plan: Plan
     name: Output[str]
@@ -88,15 +88,16 @@ class Cluster(pulumi.ComponentResource):
     cost_tags: Output[dict[str, str]]
     """Tags that assign costs to this cluster; empty if the cloud is free."""
     endings: Output[list[dict[str, str]]]
-    """Capacity that was bought for a time and takes nodes along: group, reservation, at, or why that is unknown."""
+    """Capacity bought for a limited time, whose nodes end with it: group, reservation, end, or why the end is
+    unknown."""
     fingerprint: Output[str]
-    """Digest of the settings shared with siblings, as it was stamped last."""
+    """Digest of the settings shared with siblings, from the last stamp."""
     verdict: Output[str]
-    """Verdict of its proof: pass, or `unknown` where none is declared. Anything else fails the `up`."""
+    """Verdict of the proof: pass, or `unknown` if none is declared. Any other verdict fails the `up`."""
     certificate: Output[str]
-    """The proof, signed, as JSON; empty where none is declared."""
+    """The signed proof, as JSON; empty if none is declared."""
     verification_key: Output[str]
-    """The public key with which `stampworks verify` checks the certificate; empty where none is declared."""
+    """Public key with which `stampworks verify` checks the certificate; empty if no proof is declared."""
     kubeconfig: Output[str]
     """Credentials of the administrator of its Kubernetes; empty for another scheduler."""
 
@@ -112,7 +113,7 @@ class Cluster(pulumi.ComponentResource):
         # A cluster that is declared in Python has no stack file that the command line could read.
         self._where = pulumi.get_stack() if isinstance(what, Plan) else "plan.json"
         self.plan, self._base, self._cloud = plan, name, cloud
-        self._content = configuration.install_digest()  # reads every role, so once and not for each group
+        self._content = configuration.install_digest()  # reads every role: do it once, and not for each group
         self.verdict, self.certificate, self.verification_key = map(Output.from_input, ("unknown", "", ""))
         # Children's names are part of every stack's state: a change here replaces clusters, unless it carries an alias.
         keyring = Keyring(name, cluster=plan.name, opts=self._child(protect=plan.scheduler.protect))
@@ -229,7 +230,7 @@ class Cluster(pulumi.ComponentResource):
                 {"name": group.name, "count": group.count, "generation": pool.generation}
                 for group, pool in made.items()
             ],
-            # claims of proofs, which exist with an image only
+            # volume claims of proofs exist only if pods start from an image
             claims={name: found.apply(lambda one: one.handle) for name, found in driven.items()}
             if plan.scheduler.workloads_image
             else {},
@@ -288,7 +289,7 @@ class Cluster(pulumi.ComponentResource):
         return made
 
     def _database(self, place: Place, keyring: Keyring) -> list[Database]:
-        """Make the accounting database, where the cloud runs it."""
+        """Create the accounting database, if the cloud runs it."""
         plan = self.plan
         if plan.scheduler.database == "head":
             return []
@@ -425,7 +426,7 @@ class Cluster(pulumi.ComponentResource):
         )
 
     def _known(self, roster: Roster) -> Output[Any]:
-        """Return the members, with what they find attached and when their capacity ends."""
+        """Return the members, with their attached devices and the end of their capacity."""
         endings = roster.endings.apply(lambda found: [from_dict(Ending, each) for each in found or ()])
         return Output.all(roster.data, self._attached, endings)
 
@@ -437,7 +438,7 @@ class Cluster(pulumi.ComponentResource):
 
     def _facts(self, roster: RosterData, attached: Attached) -> _NodeFacts:
         """Return the facts about nodes for their configuration."""
-        from stampworks.operations.schedulers import port_of  # takes long to import: not before there is one
+        from stampworks.operations.schedulers import port_of  # takes long to import: only if there is one
 
         plan, checks = self.plan, configuration.check_texts(self.plan.extras, Path.cwd())
         files = port_of(plan.scheduler.kind).files(plan, roster)

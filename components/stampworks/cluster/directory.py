@@ -18,7 +18,7 @@ def password_problem(plan: Plan) -> str:
     if not password:
         return "the stack has no password for it"
     if not pulumi.runtime.is_config_secret(f"{_NAMESPACE}:{_KEY}"):
-        return "its password stands in the stack's file in the clear"
+        return "its password is unencrypted in the stack's file"
     if not password.isprintable() or password != password.strip():
         return "its password has characters that settings of SSSD cannot have"
     return ""

@@ -15,7 +15,7 @@ from stampworks.plan import Plan
 from stampworks.state import paths
 
 STATE_MIB = 64
-"""The state of a stack and the copies that the engine makes of it: 2 MB each for a thousand nodes, written often."""
+"""Room for the state of a stack and the engine's copies of it: 2 MB each for a thousand nodes, written often."""
 NODE_MIB = 16
 """Files of a node on this machine beyond its image: 2 MB when it is new, and its logs."""
 HEAD_MIB = 256

@@ -1,7 +1,7 @@
 """Assemble a cluster whose scheduler is Kubernetes: the parts that every cloud shares.
 
-Objects are resources of Pulumi's plugin for Kubernetes, by their tokens and without its SDK, whose classes would take a
-second of every preview and have no place for what an object has beside its spec.
+Objects are resources of Pulumi's Kubernetes plugin, by their type tokens and without its SDK: importing its classes
+would take a second of every preview, and they have no place for fields beside an object's spec.
 """
 
 from __future__ import annotations
@@ -70,8 +70,8 @@ def assemble(
     }
     server, manifests = maker.server(control_plane), kubernetes.objects(plan)
     where: dict[str, Any] = {"cluster": plan.name, "cloud": plan.cloud, "region": plan.region}
-    # The plugin asks once, and a server that does not answer then is out of reach for all that it is given in the same
-    # `up` (pulumi-kubernetes 4.32, provider.go, clusterUnreachable).
+    # The plugin asks once: a server that does not answer then counts as out of reach for all objects of the same `up`
+    # (pulumi-kubernetes 4.32, provider.go, clusterUnreachable).
     heard = KubernetesServer(
         base, **where, server=control_plane.identity, opts=pulumi.ResourceOptions(parent=parent, depends_on=[server])
     )
@@ -101,13 +101,13 @@ def assemble(
 _OF_QUEUES = ("kueue", "jobset")
 """Add-ons whose objects the cluster creates: their webhooks must answer before."""
 _ANSWERS_S = 900
-"""Seconds that such an add-on may take: its first node may just be starting."""
+"""Time limit for such an add-on in seconds: its first node may still be starting."""
 
 
 def releases(base: str, plan: Plan, opts: pulumi.ResourceOptions) -> dict[str, pulumi.Resource]:
     """Return the Helm releases by name, each with the objects beside its chart.
 
-    One after the other: a webhook that is there and does not answer yet would refuse the objects of the others.
+    They are installed one after the other: a webhook that does not answer yet would refuse the objects of the others.
     """
     made: dict[str, pulumi.Resource] = {}
     last: list[pulumi.Resource] = []

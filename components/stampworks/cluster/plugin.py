@@ -20,14 +20,13 @@ from stampworks.planning.clouds import CLOUDS
 
 NAME = "stampworks"
 FOLDER = Path(sysconfig.get_path("data")) / "share" / NAME
-"""Folder in which an installation puts the plugin: beside its interpreter, so that each environment has its own."""
+"""Folder of the installed plugin: next to its interpreter, so that each environment has its own."""
 
 
 def check_plugin() -> None:
     """End the program if the engine would find no plugin, or that of another environment.
 
-    The engine itself would look for seven seconds and say that there is none to download, or would take whichever
-    plugin it finds, of whichever version.
+    The engine itself would search for seven seconds and fail to download one, or use any plugin of any version.
     """
     root = pulumi.runtime.get_root_directory()
     if not root or _is_test():
@@ -46,7 +45,7 @@ def check_plugin() -> None:
 
 
 def check_programs(plan: Plan) -> None:
-    """End an `up` that lacks the programs to reach its nodes or Kubernetes: otherwise this would be noticed when they
+    """End an `up` without the programs to reach its nodes or Kubernetes: otherwise this would fail when they already
     run and cost money. A preview needs neither."""
     cloud = CLOUDS[plan.cloud]
     own = cloud.runs(plan.scheduler.kind)
@@ -61,7 +60,7 @@ def check_programs(plan: Plan) -> None:
 
 
 def _is_test() -> bool:
-    """Return whether a test runs, of ours or of the user."""
+    """Return whether a test runs, of the toolkit or of the user."""
     return NAME in os.environ.get("PULUMI_DEBUG_PROVIDERS", "")
 
 

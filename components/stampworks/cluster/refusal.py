@@ -8,8 +8,8 @@ from typing import NoReturn
 import pulumi
 
 _ALREADY_SHOWN = 32
-"""The exit status by which a Pulumi program says that the user has seen its error: with any other one, a RunError's
-included, the engine adds a second error about the exit status."""
+"""Exit status with which a Pulumi program says that the user has seen its error. With any other status, including
+RunError's, the engine adds a second error."""
 
 
 def refuse(text: str) -> NoReturn:

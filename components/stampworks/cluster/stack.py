@@ -23,12 +23,13 @@ _NAMESPACE, _KEY = "stampworks", "cluster"
 
 
 def plan_of_stack(directory: Path) -> Plan:
-    """Return the plan of this stack's declaration. If it is invalid, end the program, so that nothing is created.
+    """Return the plan of this stack's declaration.
 
-    The directory is where the stack's file and what it extends are: every problem points at the user's own line.
+    If it is invalid, end the program, so that nothing is created. The directory contains the stack file and its bases:
+    every problem names the user's own line.
     """
     try:
-        # Problems name files as one would from where `pulumi` is called.
+        # Name files in problems relative to the directory of the `pulumi` call.
         directory = directory.absolute()
         with contextlib.chdir(pulumi.runtime.get_root_directory()):
             made = _judged(_source(directory), directory / f"Pulumi.{pulumi.get_stack()}.yaml")
@@ -55,7 +56,7 @@ def _from_here(extras: Extras, directory: Path) -> Extras:
 
 
 def _judged(source: DeclarationSource, declared: Path | None = None) -> Plan:
-    """DeclarationError with all that keeps it from coming about, each at the field that it is about."""
+    """DeclarationError with all problems that prevent the cluster, each at its field."""
     made, findings = judged(source, known_facts(declared), today(), left_out())
     if found := refusals(made, findings):
         raise DeclarationError([source.problem(*each) for each in found])
@@ -69,7 +70,7 @@ def _source(directory: Path) -> DeclarationSource:
     value = pulumi.Config(_NAMESPACE).get_object(_KEY)
     if value is None or value == _written(directory / f"Pulumi.{stack}.yaml"):
         return load_stack(stack, directory)
-    # The configuration was set in another way, for instance by the Automation API: it counts, and has no lines.
+    # The configuration was set in another way, for instance by the Automation API: it counts, but has no lines.
     lock = read_lock(directory / f"Pulumi.{stack}.yaml")
     return load_value(value, f"{_NAMESPACE}:{_KEY} of stack {stack}", directory, lock)
 

@@ -1,4 +1,4 @@
-"""Inventories from plan and roster, and the playbooks that make nodes into a cluster."""
+"""Inventories from plan and roster, and the playbooks that turn nodes into a cluster."""
 
 from stampworks.configuration.bundle import bundle_file
 from stampworks.configuration.inventory import image_inventory, inventory

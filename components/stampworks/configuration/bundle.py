@@ -1,6 +1,6 @@
-"""The bundle with which a node configures itself when it starts: our playbooks, and the inventory of its pool.
+"""The bundle with which a node configures itself at its start: the playbooks, and the inventory of its pool.
 
-It holds no secrets. The node gets those from its cloud.
+It contains no secrets. The node gets those from its cloud.
 """
 
 from __future__ import annotations

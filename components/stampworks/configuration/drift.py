@@ -2,7 +2,7 @@
 
 Drift has three layers, because different steps repair them. *Cloud*: machines and their network, which the cloud's own
 resources read. *System*: the changes that the playbooks would make. *Runtime*: the reports of nodes, compared with the
-plan. A node may be broken or lie: data that cannot be read is unknown, and never fine.
+plan. A node may be broken or hostile: unreadable data is unknown, and never fine.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ HOLDERS = {
     "mariadb": ("database",),
     "torch": ("workloads",),
 }
-"""Groups whose hosts have a part that not every host has."""
+"""Groups whose hosts have a part that other hosts lack."""
 
 
 def lines(layer: str, found: Iterable[Found], mask: Callable[[str], str] = str) -> list[str]:
@@ -60,7 +60,7 @@ def lines(layer: str, found: Iterable[Found], mask: Callable[[str], str] = str) 
 
 
 def plain(text: str) -> str:
-    """Return any text as part of one line."""
+    """Return any text in a form that fits into a line."""
     one_line = re.sub(r"\s+", " ", "".join(char if char.isprintable() else " " for char in text)).strip()
     return one_line if len(one_line) <= WORDS_MAX else f"{one_line[:WORDS_MAX]}..."
 
@@ -68,7 +68,7 @@ def plain(text: str) -> str:
 def of_look(
     inventory: Mapping[str, Any], hosts: Sequence[str], look: CheckModeResult, mask: Callable[[str], str] = str
 ) -> list[str]:
-    """Return everything that a look at these hosts found. Hosts of the inventory that are not in `hosts` are not up."""
+    """Return all differences of these hosts. Hosts of the inventory that are not in `hosts` are down."""
     there = [host for host in hosts if host not in {failure.host for failure in look.failures if not failure.task}]
     absent = [(host, "unknown: the node is not up") for host in inventory["all"]["hosts"] if host not in hosts]
     seen = list(runtime(inventory, there, look.facts)) if not look.broken else []
@@ -156,7 +156,7 @@ def accelerators(expected: Expected, _: set[str], said: Mapping[str, Any]) -> It
 
 
 def versions(expected: Expected, roles: set[str], said: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the parts of the release whose version on the host is another one."""
+    """Yield the parts of the release whose version on the host differs."""
     packages = _mapping(said["packages"])
     system, _, number = _kind(str, said["system"]).partition(" ")
     # a tag has its own form of a version: slurm-24-11-7-1
@@ -203,8 +203,7 @@ def _node_drift(expected: Expected, seen: Any) -> Iterator[str]:
 
 
 def clocks(controller: str, facts: Mapping[str, Any]) -> Iterator[Found]:
-    """Yield hosts whose clock differs from the controller's. This machine's clock, with which all were compared, may be
-    wrong."""
+    """Yield hosts whose clock differs from the controller's. This machine's clock, the reference, may be wrong."""
     for host, said in facts.items():
         try:
             off_s = _kind(float, said["clock_ahead_s"]) - _kind(float, facts[controller]["clock_ahead_s"])

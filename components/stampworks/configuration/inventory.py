@@ -1,8 +1,8 @@
 """The Ansible inventory of a cluster: a pure function of plan, roster and scheduler files.
 
-A group has the name of a role, and the role is on when the group has hosts. Power and logs run wherever they could be
-on, and stop earlier services when they have no settings. Variables that several roles read are named cluster_... or
-node_..., all others after their one role. Each is set only in this file.
+Each role has a group of the same name, and runs on the hosts of the group. Power and logs run wherever they may be on,
+and stop earlier services without settings. Variables that several roles read are named cluster_... or node_..., all
+others after their role. Each is set only in this file.
 """
 
 from __future__ import annotations
@@ -51,14 +51,14 @@ WORKLOADS: Mapping[str, Any] = {
     "links": _MERGED,
     "command": [],
 }
-"""Contents of a pod's image beside the node's own programs, which the pod sees below /usr."""
+"""Contents of a pod's image in addition to the node's programs, which the pod sees below /usr."""
 CONTAINERS = "/var/lib/enroot"
 AUTHORIZED_KEYS = "/etc/ssh/authorized_keys.d"
 SYSTEMS: Mapping[str, str] = {"debian": "apt", "ubuntu": "apt", "amzn": "dnf"}
 """Operating systems by the name of their part in a release, and their package managers."""
 HARDWARE_ROLES = tuple(role for role in ROLES if role.is_hardware)
 LUSTRE_MODULES = "lustre-client-modules"
-"""Prefix of packages that bring Lustre's module, in its version. Amazon Linux has it in the package of its kernel."""
+"""Prefix of packages with Lustre's module, whose version they have. Amazon Linux includes it in its kernel package."""
 
 
 def inventory(
@@ -99,10 +99,10 @@ def inventory(
 
 
 def image_inventory(release: Release, roster: Roster, packages_source: str, content: str) -> dict[str, Any]:
-    """Return the inventory of playbooks/image.yml: one builder and the release, without a cluster.
+    """Return the inventory of playbooks/image.yml: a builder and the release, without a cluster.
 
-    A role that only some releases' images have, such as the database, is on when the release has packages for it. A
-    role of hardware is on when any pool needs it.
+    A role that only some releases' images have, such as the database, is on if the release has packages for it. A role
+    of hardware is on if any pool needs it.
     """
     variables = installation(release, content) | {
         "base_packages_source": packages_source,
@@ -223,7 +223,7 @@ def block_ends(plan: Plan, endings: Sequence[Ending]) -> dict[str, dict[str, str
 
 
 def served(plan: Plan) -> bool:
-    """Whether nodes get packages from the head, because the network that we make for them has no way out."""
+    """Whether nodes get packages from the head, because the cluster's own network has no egress."""
     return not plan.network.egress
 
 
@@ -297,7 +297,7 @@ def selections(plan: Plan, roster: Roster, attached: Attached) -> dict[str, list
 
 
 def role_variables(plan: Plan, roster: Roster, scheduler_files: Mapping[str, str]) -> dict[str, Any]:
-    """Return the variables of our roles; each name begins with the name of its role."""
+    """Return the variables of the toolkit's roles; each name begins with the name of its role."""
     return {
         "validate_system": " ".join(system(plan.release)),
         "packages_directory": PACKAGES_DIRECTORY,
@@ -325,7 +325,7 @@ def role_variables(plan: Plan, roster: Roster, scheduler_files: Mapping[str, str
 
 
 def packages_source(plan: Plan, roster: Roster) -> str:
-    """Return the package source of nodes without a way out: the head, or the packages in the node's image."""
+    """Return the package source of nodes without egress: the head, or the packages in the node's image."""
     head = next((member for member in roster.members if member.group == plan.controller.name), None)
     where = f"http://{head.address}:{PACKAGES_PORT}" if head else f"file:{PACKAGES_DIRECTORY}"
     if manager(plan.release) == "dnf":
@@ -435,7 +435,8 @@ def user_variables(plan: Plan) -> dict[str, Any]:
 
 
 def directory_variables(plan: Plan) -> dict[str, Any]:
-    """Return how SSSD asks the directory; empty without one. The password of `bind` comes with the secrets."""
+    """Return the directory settings of SSSD; empty without a directory. The password of `bind` comes with the
+    secrets."""
     if (directory := plan.directory) is None:
         return {}
     # A declared user is never an entry of the directory with the same name.
@@ -457,7 +458,7 @@ def directory_variables(plan: Plan) -> dict[str, Any]:
 
 
 def torch_variables(release: Release) -> dict[str, Any]:
-    """Return the folder in which the suite's Python finds further packages, one of which its torch needs."""
+    """Return the folder where the suite's Python finds additional packages, one of which its torch needs."""
     versions = dict(release.versions)
     if "torch" not in versions:
         return {}
@@ -524,8 +525,8 @@ def _accounting_variables(plan: Plan, scheduler_files: Mapping[str, str]) -> dic
 def collectives_environment(plan: Plan) -> dict[str, str]:
     """Return the environment that makes collectives use the rails instead of the first NIC, which is slow.
 
-    It is empty for InfiniBand: no plan knows the device names of a driver, and NCCL prefers InfiniBand by itself. EFA
-    is used through libfabric, by a plug-in that knows the layout of each machine and chooses the rest.
+    It is empty for InfiniBand: plans do not know a driver's device names, and NCCL prefers InfiniBand by itself. EFA is
+    used through libfabric, by a plugin that knows the layout of each machine and chooses the rest.
     """
     if plan.fabric.kind == "efa":
         return dict(OVER_EFA)

@@ -1,4 +1,4 @@
-"""Roles and checks of the user, as they are read from disk and passed to the playbooks."""
+"""Roles and checks of the user, read from disk and passed to the playbooks."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from stampworks.plan import Extras
 
 
 def content_digest(extras: Extras, directory: Path) -> str:
-    """Return a digest of everything that a run of site.yml reads besides its inventory: our playbooks, and the user's
-    roles."""
+    """Return a digest of everything that a run of site.yml reads besides its inventory: the toolkit's playbooks, and
+    the user's roles."""
     if not extras.roles:
         return playbooks_digest()
     parts = [playbooks_digest(), *(f"{role.name} {role_digest(directory / role.path)}" for role in extras.roles)]

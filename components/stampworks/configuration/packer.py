@@ -1,4 +1,4 @@
-"""Variables of playbooks/packer/, with which Packer makes the image that a stack's nodes boot."""
+"""Variables of playbooks/packer/, with which Packer builds the image of a stack's nodes."""
 
 from __future__ import annotations
 
@@ -11,17 +11,16 @@ from stampworks.configuration.sources import install_digest
 from stampworks.plan import Plan, Roster, to_dict
 
 BUILDER = Roster("image", "", (), "", "", ())
-"""Empty roster of the builder: Packer knows the machine and the way to it."""
+"""Empty roster of the builder: Packer knows the machine and its address."""
 
 
 def packer_variables(plan: Plan, first_boot: str) -> dict[str, Any]:
     """Return the variables of Packer: groups and variables of the builder, its source image, its user data, and the
     digest.
 
-    The locked image may be one that was made from this source. The disk is as large as those of nodes, because no node
-    gets a new disk that is smaller.
-
-    Everything follows from plan and playbooks: with the same digest the same software goes onto the source image.
+    The locked image may already be built from this source. The disk is as large as those of nodes, because a new disk
+    of a node cannot be smaller. Everything follows from plan and playbooks: the same digest means the same software on
+    the source image.
     """
     release, content = plan.release, install_digest()
     builder = image_inventory(release, BUILDER, "", content)["all"]

@@ -1,8 +1,8 @@
 """Process that runs Ansible: python -m stampworks.configuration.player FOLDER.
 
-It runs in the network where the nodes can be reached, and prints one JSON event a line. It exits last: Ansible's
-workers and ssh's connection masters detach themselves, become children of this process when their parents end, and are
-ended by it. It does so when its standard input closes, because nobody listens any more.
+It runs in the network of the nodes, and prints a JSON event on each line. It exits last: Ansible's workers and ssh's
+connection masters detach themselves, become children of this process, and are ended by it. It ends when its standard
+input closes, because its reader is gone.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ PR_SET_CHILD_SUBREAPER = 36
 LEFT = 128 + signal.SIGTERM
 leaving = threading.Event()
 TASK_LIMIT_S = 900
-"""Seconds. No task of ours takes as long, not even an installation. A node that is silent for longer is named."""
+"""Seconds. Every task of the toolkit takes less, even an installation. A node that is silent for longer is reported."""
 SAID_MAX = 4000
-"""Characters of a message to keep. Longer ones explain nothing more."""
+"""Maximum characters of a message. Longer ones explain nothing more."""
 LAST_WORDS_MAX = 2000
 FORKS_PER_CORE = 6
 """Workers for each core. A worker mostly waits for its node; more workers only slow each other down."""
 
 
 def main(folder: Path) -> int:
-    """Run the playbook whose work is in this folder, and return the exit status."""
+    """Run the playbook of this folder, and return the exit status."""
     ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     signal.signal(signal.SIGTERM, lambda *_: leave(folder))
     threading.Thread(target=_leave_with_parent, args=(folder,), daemon=True).start()
@@ -111,11 +111,11 @@ def prepare(folder: Path, inventory: Mapping[str, Any], hosts: Sequence[str]) ->
 def with_own_roles(
     folder: Path, playbook: Path, roles: Sequence[Mapping[str, str]]
 ) -> tuple[Path, list[dict[str, Any]]]:
-    """Return the playbook with a play for each of the user's roles, and its plays. Without roles, return the playbook
-    itself.
+    """Return the playbook with a play for each of the user's roles, and its plays.
 
-    The roles run before the first health check of the nodes. A check may depend on a role, and no node takes jobs
-    before its check. A role is found by its name below the folder, because the path of the user's may contain anything.
+    Without roles, return the playbook itself. The roles run before the first health check of the nodes. A check may
+    depend on a role, and no node takes jobs before its check. A role is found by name below the folder, because the
+    user's own path may contain anything.
     """
     plays = yaml.safe_load(playbook.read_text())
     if not roles:
@@ -136,7 +136,7 @@ def with_own_plays(plays: Sequence[dict[str, Any]], roles: Sequence[Mapping[str,
 
 
 def own_play(role: Mapping[str, str]) -> dict[str, Any]:
-    """Return a play like those of site.yml, but with facts, which most roles in the world need."""
+    """Return a play like those of site.yml, but with facts, which most third-party roles need."""
     name = role["name"]
     task = {"name": name, "ansible.builtin.import_role": {"name": name}, "vars": json.loads(role["variables"])}
     return {"name": name, "hosts": name, "gather_facts": True, "tasks": [task]}
@@ -153,7 +153,7 @@ class _Dumper(yaml.SafeDumper):
 
 
 def _text(dumper: yaml.SafeDumper, value: str) -> yaml.Node:
-    """Represent a string. Text from a declaration is data: Ansible must not take it for a template."""
+    """Represent a string. Text of a declaration is data: Ansible must not take it for a template."""
     unsafe = any(opening in value for opening in ("{{", "{%", "{#")) or value.startswith("#jinja2:")
     return dumper.represent_scalar("!unsafe" if unsafe else "tag:yaml.org,2002:str", value)
 
@@ -249,7 +249,7 @@ def stages(plays: Sequence[Mapping[str, Any]], inventory: Mapping[str, Any]) -> 
 
 
 class Translator:
-    """Translator of Ansible's many events to our few."""
+    """Translator of Ansible's many events to a few of the toolkit's."""
 
     def __init__(self, names: list[str], check: bool, mask: Mask = str) -> None:
         self.names = names
@@ -263,7 +263,7 @@ class Translator:
         self.totals: dict[str, Any] = {}
 
     def events(self, event: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-        """Yield our events for one of ansible-runner's."""
+        """Yield the events of the toolkit for an event of ansible-runner."""
         data = event.get("event_data", {})
         kind = event["event"]
         yield from self.skipped(kind)
@@ -299,8 +299,8 @@ class Translator:
             self.results.add(kind)
 
     def seen(self, data: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-        """Yield the facts and the pending change of a task in check mode. Without words of its own, the task has its
-        name."""
+        """Yield the facts and the pending change of a task in check mode. The task's name stands for a missing
+        description."""
         result = data.get("res", {})
         if facts := result.get("ansible_facts", {}).get("node_facts"):
             yield {"event": "facts", "host": data["host"], "facts": facts}

@@ -28,7 +28,7 @@ SOCKET_FOLDER_MAX = 40
 FAREWELL_S = 10
 LAST_WORDS_MAX = 2000
 EVENT_BYTES_MAX = 2**24
-"""Bytes of one event. Most of them are one answer of one node, of which bounded-ssh passes only a part."""
+"""Maximum bytes of an event. Most of them are an answer of a node, of which bounded-ssh passes only a part."""
 
 
 @dataclass(frozen=True)
@@ -60,13 +60,13 @@ class CheckModeResult:
     facts: Mapping[str, Any] = field(default_factory=dict)
     """Reports of the hosts about themselves, by host, unchecked."""
     failures: tuple[TaskFailure, ...] = ()
-    """Failed looks. The rest of the playbook on the same host was not looked at either."""
+    """Failed looks. The rest of the playbook on the same host was not checked either."""
     broken: str = ""
     """Reason why the look as a whole did not finish."""
 
 
 class PlaybookFailed(Exception):  # noqa: N818 (reads as what happened)
-    """A playbook did not reach its end. The text names every host that failed, where and why."""
+    """A playbook did not reach its end. The text names every failed host, with its task and reason."""
 
     def __init__(self, playbook: str, recap: Recap, note: str = "") -> None:
         self.recap = recap
@@ -83,9 +83,10 @@ async def play(
     roles: Sequence[Mapping[str, str]] = (),
     hosts: Collection[str] | None = None,
 ) -> Recap:
-    """Run one of our playbooks to its end, on all hosts or some. Raise PlaybookFailed with all failures.
+    """Run a playbook of the toolkit to its end, on all hosts or some.
 
-    `roles` are the user's own ({name, path, variables}). They run at their place in the playbook.
+    Raise PlaybookFailed with all failures. `roles` are the user's own ({name, path, variables}), which run at their
+    place in the playbook.
     """
     everywhere = inventory["all"]["hosts"]
     work = _Work(playbook, inventory, tuple(everywhere if hosts is None else hosts), check=False, roles=tuple(roles))
@@ -105,7 +106,8 @@ async def look(
     timeout_minutes: float = 30,
     roles: Sequence[Mapping[str, str]] = (),
 ) -> CheckModeResult:
-    """Run one of our playbooks in check mode on some hosts of the inventory. It changes nothing, and never fails."""
+    """Run a playbook of the toolkit in check mode on some hosts of the inventory. It changes nothing, and never
+    fails."""
     work = _Work(playbook, inventory, tuple(hosts), check=True, roles=tuple(roles))
     state = await _run(work, reach, secrets, on_progress, timeout_minutes)
     silent = not (state.finished or state.failures)
@@ -303,7 +305,7 @@ def restarting(why: Mapping[str, str]) -> str:
 
 
 def describe(playbook: str, recap: Recap, note: str = "") -> str:
-    """Return the failure as text, with the hosts that failed alike together."""
+    """Return the failures as text, grouped by hosts with the same failure."""
     together: dict[tuple[str, str], list[str]] = {}
     for failure in recap.failures:
         together.setdefault((failure.task, failure.message), []).append(failure.host)
@@ -314,7 +316,7 @@ def describe(playbook: str, recap: Recap, note: str = "") -> str:
         parts.append(f"  {', '.join(sorted(hosts))}: {task or 'cannot be reached'}\n{indented(message)}")
         if not task:
             parts.append("    check: does the node run (stampworks status), and does it answer (stampworks ssh NODE)?")
-    parts.append("Tasks that were done stay done; the next run goes on from there.")
+    parts.append("Finished tasks stay finished; the next run continues from there.")
     return "\n".join(parts)
 
 

@@ -14,7 +14,7 @@ _IGNORED = {".git", "__pycache__"}
 
 
 def playbooks_dir() -> Path:
-    """Return the folder of the playbooks: beside components/ in a clone, inside the package in a wheel."""
+    """Return the folder of the playbooks: next to components/ in a clone, inside the package in a wheel."""
     package = Path(__file__).resolve().parents[1]
     inside = package / "playbooks"
     return inside if inside.is_dir() else package.parents[1] / "playbooks"

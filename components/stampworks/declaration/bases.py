@@ -13,7 +13,7 @@ Move = Callable[[ValueNode, str, str], ValueNode]
 
 
 def moved(node: ValueNode, folder: str) -> ValueNode:
-    """Return a base with its paths relative to the other folder, wherever that lies."""
+    """Return a base with its paths relative to the other folder."""
     if folder == "." or not isinstance(node.value, dict):
         return node
     value = dict(node.value)
@@ -47,6 +47,6 @@ def _moved_path(entry: ValueNode, key: str, folder: str) -> ValueNode:
     path, found = find(entry, (key,))
     if not found or not isinstance(entry.value, dict) or not isinstance(path.value, str):
         return entry
-    if path.value.startswith(("/", "~")):  # refused as it is
+    if path.value.startswith(("/", "~")):  # it is refused unchanged
         return entry
     return replace(entry, value={**entry.value, key: replace(path, value=posixpath.join(folder, path.value))})

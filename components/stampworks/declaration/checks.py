@@ -1,7 +1,7 @@
-"""Checks of fields against one another.
+"""Checks between fields.
 
-The checks read plain data with the defaults filled in, from which everything that is wrong by itself was left out: what
-is absent there cannot be judged, and nothing is said about it.
+They read plain data with all defaults, without the fields that are invalid by themselves: a missing field cannot be
+judged, and gives no problem.
 """
 
 from __future__ import annotations
@@ -129,13 +129,13 @@ def _fallbacks(pools: Sequence[Entry]) -> Iterator[FieldFinding]:
 
 
 def _is_static(pool: Entry) -> bool:
-    """Whether all of its nodes always do, as far as it can be judged."""
+    """Whether all of its nodes are permanent, as far as the valid fields tell."""
     count = pool.get("count")
     return count is not None and "count_min" in pool and pool["count_min"] in (None, count)
 
 
 def _bought(path: Path, fallbacks: Sequence[Entry]) -> Iterator[FieldFinding]:
-    """Capacity that was bought before is known by its name, and nothing else has one."""
+    """Check that a reservation is named exactly for purchases of reserved capacity."""
     for index, each in enumerate(fallbacks):
         purchase, reservation = each.get("purchase"), each.get("reservation")
         if purchase is None or reservation is None:
@@ -222,7 +222,7 @@ def _default_queue(queues: Sequence[Entry]) -> Iterator[FieldFinding]:
 
 
 def _scheduling_only(pools: Sequence[Entry], scheduler: Entry) -> Iterator[FieldFinding]:
-    """Jobs must not end up on nodes that do not exist, unless a Kubernetes, which says they run, has no others."""
+    """Keep jobs off simulated pools, unless Kubernetes has no others, which its status says."""
     unreal, queues = _unreal(pools), scheduler.get("queues", ())
     alone = bool(pools) and all(pool.get("scheduling_only") is True for pool in pools)
     pretended = alone and form_of(scheduler).simulates_all
@@ -322,8 +322,8 @@ def _groups_directory(directory: str, storage: Sequence[Entry]) -> Iterator[Fiel
 
 
 def _twice(data: Entry) -> Iterator[FieldFinding]:
-    """Refuse repeated words that name no entry elsewhere: mail for the same address twice would be two resources with
-    one name."""
+    """Refuse repeated values that name no other entry: the same mail address twice would be two resources with the same
+    name."""
     yield from _references("address", data.get("budget", {}).get("notify", ()), None, ("budget", "notify"))
     for name in ("api_from", "admins"):
         yield from _references(name, data.get("scheduler", {}).get(name, ()), None, ("scheduler", name))
@@ -383,7 +383,7 @@ def _variables(role: Entry, path: Path) -> Iterator[FieldFinding]:
 
 
 def _known_names(entries: Sequence[Entry] | None) -> frozenset[str] | None:
-    """The names of entries; None when not all are known, so that a name may be one of the others."""
+    """Return the names of entries; None if some are unknown, so that any name may be valid."""
     if entries is None or not all("name" in entry for entry in entries):
         return None
     return frozenset(entry["name"] for entry in entries)

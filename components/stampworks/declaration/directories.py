@@ -1,4 +1,4 @@
-"""Checks of the fields of a directory against one another, and with users, groups and accounts."""
+"""Checks between the fields of a directory, and with users, groups and accounts."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def check_directory(data: Entry) -> Iterator[FieldFinding]:
         if field in directory and directory[field] in ("", None):
             yield _finding(field, "is missing", hint)
     if data.get("scheduler", {}).get("kind") == "kubernetes":
-        what = "people of a directory log in to nodes, and in a pod there is no account of its node"
+        what = "people of a directory log in to nodes, and pods do not have the accounts of their node"
         yield _finding("kind", what, "take the directory out: who may use a Kubernetes, its administrators say")
         return
     yield from _tls(directory)
@@ -63,7 +63,7 @@ def _ids(directory: Entry, data: Entry) -> Iterator[FieldFinding]:
     for kind, field in (("users", "uid"), ("groups", "gid")):
         for index, each in enumerate(data.get(kind, ())):
             if first <= each.get(field, 0) <= last:
-                what = f"{each[field]} is in the range of the directory, {first} to {last}: somebody else may have it"
+                what = f"{each[field]} is in the range of the directory, {first} to {last}: another user may have it"
                 hint = "take a number outside, a smaller range, or take out whom the directory has"
                 yield FieldFinding((kind, index, field), what, hint)
 
@@ -73,13 +73,13 @@ def _account(directory: Entry, data: Entry) -> Iterator[FieldFinding]:
         return
     account, names = directory["account"], [each.get("name") for each in data["scheduler"]["accounts"]]
     if account is None and names:
-        what = "Slurm runs jobs of people with an account alone, and people of the directory have none"
+        what = "Slurm runs jobs only of people with an account, and people of the directory have none"
         yield _finding("account", what, "write the account that their jobs are charged to, and access_groups")
     elif account is not None and None not in names and account not in names:
         hint = did_you_mean(account, names) if names else "declare it in scheduler.accounts"
         yield _finding("account", f"no account is called {shown(account)}", hint)
     elif account is not None and directory.get("access_groups") == ():
-        what = "whose jobs are charged to it nobody says: a directory is never listed as a whole"
+        what = "no rule assigns its jobs: a directory is never listed as a whole"
         yield _finding("account", what, "write access_groups, whose members get the account")
 
 

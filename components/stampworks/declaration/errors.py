@@ -35,11 +35,11 @@ class Problem:
     source: str
     """The line of text that holds the place."""
     last: bool = False
-    """Whether it is no mistake in the declaration, such as a missing lock: such problems come last."""
+    """Whether the problem is not a mistake in the declaration, such as a missing lock: such problems come last."""
 
     @property
     def where(self) -> str:
-        """File, line and column, as editors take them."""
+        """File, line and column in the format of editors."""
         return f"{self.file}:{self.line}:{self.column}" if self.line else self.file
 
 
@@ -64,7 +64,7 @@ class AbsentError(Exception):
 
 
 def in_reading_order(problems: Iterable[Problem]) -> tuple[Problem, ...]:
-    """Sort problems by file in the order of appearance, and by line; those that are no mistake come last."""
+    """Sort problems by file in the order of appearance, and by line; notes come last."""
     problems = tuple(problems)
     files = list(dict.fromkeys(problem.file for problem in problems))
     return tuple(sorted(problems, key=lambda each: (each.last, files.index(each.file), each.line, each.column)))

@@ -25,7 +25,7 @@ NEEDS = {
     "model_type": "a mapping",
     "dict_type": "a mapping",
 }
-# Other languages' words for true and false, and YAML's own of old.
+# Words for true and false of other languages, and of old versions of YAML.
 BOOLEANS = {
     **dict.fromkeys(("true", "yes", "on", "y", "1"), "true"),
     **dict.fromkeys(("false", "no", "off", "n", "0"), "false"),
@@ -42,13 +42,13 @@ def problem(error: ErrorDetails, root: ValueNode, known: Fields) -> Problem:
 
 
 def worth_saying(errors: Sequence[ErrorDetails], root: ValueNode, known: Fields) -> list[ErrorDetails]:
-    """Return the errors without those that only follow from another problem."""
+    """Return the errors that do not follow from another problem."""
     misspelled = meant(errors, known)
     return [error for error in errors if error["loc"] not in misspelled and not _follows(error, root)]
 
 
 def meant(errors: Sequence[ErrorDetails], known: Fields) -> set[Path]:
-    """Return the keys that unknown ones probably stand for: their values are unknown."""
+    """Return the keys that unknown ones probably meant: their values are unknown."""
     unknown = [error["loc"] for error in errors if error["type"] == "extra_forbidden"]
     # Search only for the first keys: no more are shown, and a key that then looks missing does not justify a long
     # search.
@@ -67,7 +67,7 @@ def of_another_version(root: ValueNode) -> Problem | None:
 
 
 def _follows(error: ErrorDetails, root: ValueNode) -> bool:
-    """Return whether an error only follows from one that the reader has reported."""
+    """Return whether an error follows from another one that the reader has reported."""
     node, found = find(root, error["loc"])
     if error["type"] == "missing":
         return any(not defect.key for defect in node.defects)
@@ -134,7 +134,7 @@ def _keys(path: Path, known: Fields) -> list[str]:
 
 
 def _choices(path: Path, known: Fields) -> list[str]:
-    """Return the members of a closed set without the empty one, which users never write."""
+    """Return the members of a closed set, except the empty one, which users never write."""
     where = pattern(path)
     field = known.get(where.removesuffix("[]"))
     closed: Any = field.annotation if field else None

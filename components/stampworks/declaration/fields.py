@@ -1,4 +1,4 @@
-"""Every field of a declaration, or of another file read like one, by its path: pools[].count."""
+"""Every field of a declaration, or of a similar file, by its path: pools[].count."""
 
 from __future__ import annotations
 

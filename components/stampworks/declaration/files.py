@@ -16,7 +16,7 @@ from stampworks.declaration.reading import read
 from stampworks.declaration.wording import alternatives, did_you_mean, shown, similar
 
 SIZE_MAX_KIB = 256
-"""Limit for a file with its bases, which bounds time and memory. One of a thousand pools has less."""
+"""Limit for a file with its bases, for time and memory. A declaration of a thousand pools is smaller."""
 BASES_MAX = 8
 """Maximum number of files in a chain of bases."""
 SUFFIXES = (".yaml", ".yml")
@@ -40,7 +40,7 @@ class UnreadableError(Exception):
 
 
 def stack_file(stack: str, directory: Path) -> Path:
-    """The file that holds a stack's configuration; DeclarationError when there is none."""
+    """Return the file of a stack's configuration; raise DeclarationError if it does not exist."""
     name = stack.rpartition("/")[2]  # Pulumi's full names are organization/project/stack
     path = directory / f"Pulumi.{name}.yaml"
     if not os.path.isfile(path):  # noqa: PTH113  # is_file() raises for a name that no file can have
@@ -61,10 +61,8 @@ def read_declared(path: Path) -> ValueNode:
 
 
 def named_in(path: Path) -> list[tuple[str, ValueNode]]:
-    """The files and folders that a file names, seen from its own folder, each with the field that names it.
-
-    Nothing where it cannot be read: whoever loads it says why.
-    """
+    """Return the files and folders that a file names, relative to its own folder, each with its field; nothing for an
+    unreadable file, because its loader reports the reason."""
     try:
         root = _declared(text_of(path), path)
     except (DeclarationError, UnreadableError):
@@ -219,7 +217,7 @@ def _opened(path: str, flags: int) -> int:
 
 
 def _nearest_file(path: Path) -> str:
-    """The file that was probably meant."""
+    """Return the file that was probably meant."""
     files = {file.stem: file.name for pattern in ("*.yaml", "*.yml") for file in path.parent.glob(pattern)}
     if near := similar(path.stem, files):
         return f"did you mean '{files[near]}'?"

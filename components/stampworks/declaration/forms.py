@@ -12,7 +12,7 @@ from pydantic_core import PydanticCustomError, core_schema
 
 def wrong(message: str, hint: str) -> PydanticCustomError:
     """Return an error for pydantic whose hint the loader prints below the message."""
-    # A fixed template, for pydantic would fill in braces that a user wrote.
+    # A fixed template, because pydantic would expand braces that a user wrote.
     return PydanticCustomError("value", "{message}", {"message": message, "hint": hint})
 
 

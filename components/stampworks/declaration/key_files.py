@@ -1,6 +1,6 @@
-"""Keys of users that are kept elsewhere: lines of a file or of a lock take the place of `{file: ...}` and `{url: ...}`.
+"""Keys of users in files or locks, which replace `{file: ...}` and `{url: ...}`.
 
-Nothing is fetched here. `stampworks lock` asks URLs (cli/key_urls.py); everything else reads its answers from the lock.
+This module fetches nothing: `stampworks lock` requests URLs (cli/key_urls.py), and everything else reads the lock.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ def _named(entry: ValueNode, kind: str) -> ValueNode | None:
 def _with_keys(user: ValueNode, directory: Path, found: Mapping[str, Sequence[str]] | None) -> ValueNode:
     if not (entries := _entries(user)) or not isinstance(user.value, dict):
         return user
-    # A person may publish one key at two places. Only keys that are written here can be there twice by mistake.
+    # A user may publish a key at two places. Only keys that are written here can be repeated by mistake.
     texts = {identity(entry.value) for entry in entries if isinstance(entry.value, str)}
     read: Any = [key for entry in entries for key in _keys_of(entry, directory, found, texts)]
     return replace(user, value={**user.value, "keys": replace(user.value["keys"], value=read)})
@@ -97,7 +97,7 @@ def _with_keys(user: ValueNode, directory: Path, found: Mapping[str, Sequence[st
 def _keys_of(
     entry: ValueNode, directory: Path, found: Mapping[str, Sequence[str]] | None, seen: set[tuple[str, ...]]
 ) -> list[ValueNode]:
-    """Return an entry of a list of keys, or the keys that it stands for."""
+    """Return an entry of a list of keys, or the keys of a file or lock."""
     if not isinstance(entry.value, dict):
         return [entry]
     if url := _named(entry, URL):

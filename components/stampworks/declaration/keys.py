@@ -24,7 +24,7 @@ KEY_TYPES = (
     "sk-ecdsa-sha2-nistp256@openssh.com",
     "ssh-rsa",
 )
-# A comment goes into files of nodes and into templates: plain letters, so that it means nothing there.
+# A comment is written into files of nodes and into templates: allow plain letters only, which have no meaning there.
 COMMENT_PATTERN = r"[A-Za-z0-9@._+:/ -]{0,100}"
 KEY_PATTERN = rf"^({'|'.join(map(re.escape, KEY_TYPES))}) +[A-Za-z0-9+/]+={{0,2}}( {COMMENT_PATTERN})?$"
 EXAMPLE = "ssh-ed25519 AAAAC3... alice@laptop"
@@ -35,7 +35,7 @@ LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 
 def public_key(value: str) -> str:
-    """Refuse all but one public key on one line, without options."""
+    """Refuse all but a single-line public key without options."""
     value = value.strip()
     hint = f"write the line of her .pub file as it is, like {EXAMPLE}"
     if "PRIVATE KEY" in value:
@@ -65,9 +65,9 @@ def identity(line: str) -> tuple[str, ...]:
 
 
 def url_problem(url: str) -> str:
-    """Return why nothing is looked up at a URL; empty if it is legal.
+    """Return why a URL is not allowed for keys; empty if it is.
 
-    Whoever can change an answer on its way could log in, so it comes over TLS, except from this machine itself.
+    An attacker who changes the answer could log in, so that TLS is required, except for this machine itself.
     """
     try:
         parts = urlsplit(url)
@@ -86,7 +86,7 @@ def url_problem(url: str) -> str:
 
 
 def _type_in(blob: str) -> str:
-    """The type that a key says itself, if all of its fields are there, each behind its length (RFC 4253, 6.6)."""
+    """Return the type inside a key, if it is complete: each field follows its length (RFC 4253, 6.6)."""
     try:
         data = base64.b64decode(blob, validate=True)
     except (binascii.Error, ValueError):

@@ -16,7 +16,7 @@ from stampworks.declaration.keys import FILE
 from stampworks.declaration.wording import shown
 
 URI_PATTERN = r"^$|^ldaps?://[A-Za-z0-9]([A-Za-z0-9.-]{0,251}[A-Za-z0-9])?(:[0-9]{1,5})?$"
-# Letters that mean something to LDAP, to sssd.conf or to a template are left out; real names of bases have none.
+# Leave out letters with a meaning in LDAP, sssd.conf or a template; real names of bases have none.
 DN_PATTERN = r"^$|^[A-Za-z][A-Za-z0-9-]*=[A-Za-z0-9 ._@-]+(,[A-Za-z][A-Za-z0-9-]*=[A-Za-z0-9 ._@-]+)*$"
 LENGTH_MAX = 255
 _CERTIFICATE = re.compile(r"-----BEGIN CERTIFICATE-----\s+([A-Za-z0-9+/=\s]+?)\s+-----END CERTIFICATE-----")

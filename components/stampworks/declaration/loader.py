@@ -50,7 +50,7 @@ class DeclarationSource:
         return self.sound
 
     def refuse_problems(self) -> None:
-        """Raise DeclarationError with all problems that the declaration has by itself."""
+        """Raise DeclarationError with all problems that need only the declaration."""
         if self.problems:
             raise DeclarationError(self.problems)
 
@@ -71,10 +71,9 @@ class DeclarationSource:
 
 
 def load_file(path: Path, locked: bool = True, lock: Lock | None = None) -> DeclarationSource:
-    """The declaration in a file of its own, or below stampworks:cluster in a stack file; with its bases and its lock.
+    """Load the declaration of a separate file, or below stampworks:cluster in a stack file, with its bases and lock.
 
-    Without its lock, whatever is wrong with that, for who is about to write it anew. A lock that is given takes the
-    place of its own.
+    With `locked` false, ignore the lock and its faults: the caller writes it again. A given `lock` replaces the file's.
     """
     if lock is None and locked:
         lock = read_lock(path)
@@ -87,9 +86,9 @@ def load_stack(stack: str, directory: Path) -> DeclarationSource:
 
 
 def load_value(value: Any, origin: str, directory: Path = Path(), lock: Lock = NONE) -> DeclarationSource:
-    """A declaration that does not come from a file: Pulumi's configuration, or one made in Python.
+    """Load a declaration without a file: Pulumi's configuration, or one built in Python.
 
-    Its problems have no lines, and the origin for a file; its paths begin in the directory.
+    Its problems name the origin instead of lines; its paths are relative to the directory.
     """
     return _load(from_value(value, origin), directory, lock)
 
@@ -123,7 +122,7 @@ def _load(root: ValueNode, directory: Path, lock: Lock | None) -> DeclarationSou
 
 
 def _replaced_list_note(path: Sequence[str | int], file: str, root: ValueNode) -> str:
-    """Return a note for a list that replaces the one of a base."""
+    """Return a note about a list that replaces a base's."""
     lists = [index for index, step in enumerate(path) if isinstance(step, int)]
     if file == root.place.file or not lists:
         return ""

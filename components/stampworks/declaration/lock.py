@@ -35,7 +35,7 @@ class LockedImage:
 
     id: str
     name: str
-    """For readers of the file, like the day below: no code depends on it."""
+    """Information for readers, like the date below: no code depends on it."""
     created: str
 
 
@@ -65,13 +65,13 @@ class LockedHost:
 
 @dataclass(frozen=True)
 class Lock:
-    """Empty where nothing was looked up."""
+    """Empty if nothing was looked up."""
 
     region: str = ""
     images: Mapping[str, LockedImage] = field(default_factory=dict)
     """Images by the parameter with which the cloud publishes the newest one."""
     made_with: str = ""
-    """The release that our own roles have made the images with; empty for those that a distribution publishes."""
+    """Release whose roles made the images; empty for images of a distribution."""
     parts: Mapping[str, str] = field(default_factory=dict)
     """Versions of the parts of a cloud's Kubernetes, by its version and their names."""
     keys: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
@@ -94,7 +94,7 @@ def lock_file(declared: Path) -> Path:
 
 
 def read_lock(declared: Path) -> Lock:
-    """The lock of a file, which may have none; DeclarationError when there is one that cannot be read."""
+    """Return the lock of a file, if it has one; raise DeclarationError for an unreadable lock."""
     file = lock_file(declared)
     return read_beside(file, _lock, "is not a lock file of stampworks", AGAIN) if os.path.lexists(file) else NONE
 

@@ -1,4 +1,4 @@
-"""A declaration as it was read: plain data in which every value still knows where it is written."""
+"""A declaration as read: plain data in which every value knows its place in the file."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Path: TypeAlias = tuple[str | int, ...]
 
 
 class UnreadValue:
-    """The value of a node that says something we do not read, such as an alias."""
+    """Value of a node with unsupported syntax, such as an alias."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class ValueNode:
     place: FilePosition
     """Position of problems with the value: the scalar itself, or the entry that contains it."""
     written: str = ""
-    """A scalar as it stands in the file."""
+    """A scalar as written in the file."""
     defects: tuple[Defect, ...] = ()
 
 
@@ -82,7 +82,7 @@ def walk(node: ValueNode, path: Path = ()) -> Iterator[tuple[Path, ValueNode]]:
 
 
 def find(node: ValueNode, path: Path) -> tuple[ValueNode, bool]:
-    """The node at a path, or else the last one on the way to it; and whether it is the one asked for."""
+    """Return the node at a path, or the last node towards it, and whether it is the requested one."""
     for step in path:
         below = _below(node, step)
         if below is None:

@@ -19,7 +19,7 @@ META = ("main.yml", "main.yaml", "main.json", "main")
 META_SIZE_MAX_KIB = 64
 NOTHING = ([], *(word for word, value in WORDS.items() if value is None))
 CHECK_SIZE_MAX_KIB = 64
-"""The nodes get a check as text, through Pulumi's state."""
+"""Limit for a check: nodes get its text through Pulumi's state."""
 
 
 def check_paths(data: Entry, directory: Path) -> Iterator[FieldFinding]:
@@ -65,7 +65,7 @@ def _linked_folders(folder: Path) -> Iterator[Path]:
 
 
 def _dependencies_problem(folder: Path) -> tuple[str, str] | None:
-    """A role that only another one names would run without that anybody has declared it."""
+    """Refuse a role that another role names: it would run without being declared."""
     for file in (folder / "meta" / name for name in META):
         if not file.is_file():
             continue

@@ -19,7 +19,7 @@ NOWHERE_RANGES = (
 """Ranges that no host on the internet has: private, shared, local and reserved (RFC 6890)."""
 PREFIX_MAX = 28
 WORLD_PREFIX_MAX = 7
-"""The largest range ever assigned is a /8: a larger one would include everybody."""
+"""Smallest prefix length: the largest range ever assigned is a /8, and a larger one would include everybody."""
 
 
 def cidr(value: str) -> str:

@@ -1,7 +1,7 @@
 """Parse YAML text or plain data into nodes.
 
-Less of YAML is read than it has: no aliases, no tags, no dates, no octal numbers and no second word for true. What is
-left means the same to every reader, and its size in memory follows the size of the file.
+Only a part of YAML is supported: no aliases, tags, dates, octal numbers or second word for true. The rest means the
+same to every reader, and its memory use follows the size of the file.
 """
 
 from __future__ import annotations

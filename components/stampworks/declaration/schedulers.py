@@ -1,4 +1,4 @@
-"""The fields that each scheduler takes."""
+"""Fields of each scheduler."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class SchedulerForm:
-    """The combinations of fields that are legal for a scheduler; the defaults are for one that is not known."""
+    """Check combinations of fields for a scheduler; use defaults for an unknown one."""
 
     accounts_need_accounting: bool = True
     has_addons: bool = True
     has_login_nodes: bool = True
     simulates_all: bool = False
-    """Whether all pools may be for scheduling only: it says itself that jobs run there."""
+    """Whether all pools may be for scheduling only: the scheduler shows that jobs are simulated."""
 
 
 _FORMS: Mapping[str, SchedulerForm] = {

@@ -19,7 +19,8 @@ class _Untitled(GenerateJsonSchema):
 
 
 def change_of(path: str) -> Change:
-    """Return the effect of changing a field, by its path: of one entry (pools[0].count) or of all (pools[].count)."""
+    """Return the effect of changing a field, by its path: of a single entry (pools[0].count) or of all
+    (pools[].count)."""
     return change(fields()[re.sub(r"\[\d*\]", "[]", path)])
 
 
@@ -36,7 +37,7 @@ def schema() -> dict[str, Any]:
 
 
 def _without_empty(default: Any) -> Any:
-    """A section's defaults without those that stand for nothing."""
+    """Return a section's defaults, except empty ones."""
     if not isinstance(default, dict):
         return default
     return {name: _without_empty(value) for name, value in default.items() if value != ""}

@@ -1,7 +1,7 @@
-"""The text of a stack's file for another stamp of the same cluster.
+"""Text of a stack file for another stamp of the same cluster.
 
-A person has written the text and will read the new one: it is copied with its comments, and only the name and the
-addresses are others. Nothing else of the file is taken along, for it belongs to the one stack: its salt, its secrets.
+Users write and read this text: it is copied with its comments, and only name and addresses differ. Salt and secrets of
+the stack are not copied.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def other_settings(text: str) -> list[str]:
 
 
 def free_range(cidr: str, taken: Iterable[str]) -> str | None:
-    """The next range of the same size that overlaps with none of the others; None when there is none."""
+    """Return the next range of the same size that overlaps with no other; None if there is none."""
     own, others = IPv4Network(cidr), [IPv4Network(each) for each in taken]
     around = next(private for private in PRIVATE_RANGES if own.subnet_of(private))
     first, behind, size = int(around[0]), int(around[-1]) + 1, own.num_addresses
@@ -68,7 +68,7 @@ def _extent(text: str, config: yaml.Node | None, cluster: yaml.MappingNode) -> t
     end = text.find("\n", max(_ends(cluster)) - 1)
     end = len(text) if end < 0 else end
     for line in text[end + 1 :].splitlines(keepends=True):
-        # comments that stand as deep as the entries are still about them
+        # comments with the indentation of the entries still belong to them
         if not line.lstrip().startswith("#") or len(line) - len(line.lstrip()) < cluster.start_mark.column:
             break
         end += len(line)

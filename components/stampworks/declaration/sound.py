@@ -1,6 +1,6 @@
-"""Reliable parts of a declaration in which some paths are known to be wrong.
+"""Valid parts of a declaration in which some paths are known to be wrong.
 
-What is wrong, or may have been meant by something that is, is absent: nothing can be said that would follow from it.
+Wrong values, and values that a wrong one may have meant, are left out, so that no problem follows from them.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def _sound_value(field: FieldInfo, value: Any, wrong: frozenset[Path], path: Pat
 
 
 def _sound_item(section: type[Section] | None, item: Any, wrong: frozenset[Path], path: Path) -> Any:
-    """An item of a list; one that is wrong leaves a gap, so that the others keep their places."""
+    """Return an item of a list; a wrong item leaves a gap, so that the others keep their places."""
     if section:
         return {} if path in wrong else _sound_section(section, item, wrong, path)
     return None if path in wrong else item
@@ -84,5 +84,5 @@ def _part_section(model: type[Section], data: Any, wrong: frozenset[Path], above
 
 @functools.cache
 def _adapter(model: type[Section], name: str) -> TypeAdapter[Any]:
-    """Return the adapter for one field by itself: a model validates all of them, or none."""
+    """Return the adapter of a single field: a model validates all of its fields, or none."""
     return TypeAdapter(model.model_fields[name].rebuild_annotation(), config=ConfigDict(strict=True))

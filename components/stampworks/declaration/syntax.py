@@ -1,4 +1,4 @@
-"""The complaints of the YAML parser in plain words, at the place where a person has to look."""
+"""Errors of the YAML parser in plain words, at the place of the mistake."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class _Rule(NamedTuple):
     message: str
     hint: str
     at_start: bool = False
-    """Point at where the broken part begins, and not at where the parser gave up."""
+    """Point at the beginning of the broken part, and not at the place where the parser stopped."""
 
 
 COLUMNS = "entries of one mapping or list begin in the same column"

@@ -53,7 +53,7 @@ OWN_CHECK_PATTERN = r"^[a-z][a-z0-9_-]{0,31}$"
 
 OUR_ROLES = frozenset(role.name for role in ROLES)
 OUR_CHECKS = frozenset(["accelerators", "disk", "mounts", "own", "rails", "storage"])
-# A role's name becomes that of a group of Ansible's, which must not be one of these or of a host.
+# A role's name becomes an Ansible group, which must not be one of these or a host.
 TAKEN_GROUPS = frozenset(["all", "builder", "head", "localhost", "ungrouped"])
 
 # File systems mounted here would hide files that the node needs.
@@ -88,7 +88,7 @@ def pool_name(value: str) -> str:
 
 
 def queue_name(value: str) -> str:
-    """Refuse the one name that Slurm does not take for a partition, but for the settings of all of them."""
+    """Refuse the name DEFAULT, with which Slurm sets values for all partitions."""
     if value == "default":
         raise wrong(
             "Slurm reserves 'default' and would make no queue of it",
@@ -129,7 +129,7 @@ def group_name(value: str) -> str:
 
 
 def mount(value: str) -> str:
-    """Refuse a place that is relative, hard to quote, or one that the node itself needs."""
+    """Refuse a path that is relative, hard to quote, or needed by the node itself."""
     if not value.startswith("/"):
         raise wrong(f"{shown(value)} is not an absolute path", f"write it like /{_plain(value) or 'shared'}")
     if len(value) > MOUNT_LENGTH_MAX:
@@ -300,7 +300,7 @@ def container_image(value: str) -> str:
 
 
 def own_role(value: str) -> str:
-    """Refuse all but a relative path to a folder whose name can be a role's."""
+    """Require a relative path to a folder whose name can be a role's."""
     name = role_name(_relative(value, "roles/motd"))
     if name in OUR_ROLES or name in TAKEN_GROUPS:
         raise wrong(
@@ -354,7 +354,7 @@ def machine_name(value: str) -> str:
 
 
 def machine_hint(value: str, cloud: str = "") -> str:
-    """The machine that may have been meant, one of the cloud first, and where the same accelerator is."""
+    """Return the machines that may have been meant, the cloud's own first, and others with the same accelerator."""
     found, first = catalog.suggestions(value, cloud), ""
     here = sorted(row.name for row in catalog.machines().values() if cloud in ("", row.cloud))
     others = [row for row in found.having_it if row != found.near and value not in (row.name, *row.aliases)]
@@ -371,7 +371,7 @@ def machine_hint(value: str, cloud: str = "") -> str:
 
 
 def _machines_there_are() -> str:
-    """Return the names of machines, or their number when there are too many."""
+    """Return the names of machines, or their number if there are too many."""
     counts = Counter(row.cloud for row in catalog.machines().values())
     listed = ", ".join(f"{count} of {cloud}" for cloud, count in counts.items())
     return f"there are {listed}: see docs/reference/machines.md"

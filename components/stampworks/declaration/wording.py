@@ -8,7 +8,8 @@ from difflib import get_close_matches
 VALUE_LENGTH_MAX = 60
 NAMED_MAX = 12
 COMPARED_MAX = 200
-"""Above this number of names, only some with the same beginning are compared, for each takes its time."""
+"""Maximum number of compared names, because each takes time; above it, only names with the same beginning are
+compared."""
 
 
 def shown(value: str) -> str:
@@ -22,7 +23,7 @@ def brief(text: str) -> str:
 
 
 def similar(word: str, known: Iterable[str]) -> str | None:
-    """The known spelling that comes nearest to a word; case and the kind of dash do not count."""
+    """Return the known spelling nearest to a word, ignoring case and the kind of dash."""
     word = _plain(word[:VALUE_LENGTH_MAX])
     plain = {_plain(name): name for name in sorted(known)}
     candidates = list(plain)
@@ -33,7 +34,7 @@ def similar(word: str, known: Iterable[str]) -> str | None:
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """A hint that names the nearest spelling, or all that is known when nothing is near."""
+    """A hint with the nearest spelling, or with all known words if nothing is near."""
     known = sorted(known)
     if near := similar(word, known):
         return f"did you mean '{near}'?"
@@ -41,7 +42,7 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
 
 
 def only(words: Sequence[str]) -> str:
-    """All there is."""
+    """Return the list of all allowed words, for a hint."""
     return f"there {'is only' if len(words) == 1 else 'are'} {alternatives(words, last='and')}"
 
 

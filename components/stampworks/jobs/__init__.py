@@ -1,4 +1,4 @@
-"""Jobs of users: the file that describes one, its checks against a plan, and its text for each scheduler."""
+"""Jobs of users: the job file, its checks against a plan, and its text for each scheduler."""
 
 from stampworks.declaration.errors import DeclarationError as JobError
 from stampworks.declaration.errors import Problem

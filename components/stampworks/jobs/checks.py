@@ -1,4 +1,4 @@
-"""Check a job file against a plan: its requests, and those that the cluster cannot satisfy."""
+"""Check a job file against a plan: its requests, and unsatisfiable ones."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ OURS = (
 
 @dataclass(frozen=True)
 class Job:
-    """A job that a plan has room for, with all choices made."""
+    """A job that fits the plan, with all choices made."""
 
     file: JobFile
     user: str
@@ -38,20 +38,20 @@ class Job:
     """The folder of its scripts, its log and its workdir, on storage that all nodes see."""
     queue: Queue
     pools: tuple[Group, ...]
-    """All of one machine."""
+    """Usable pools, all with the same machine."""
     without: tuple[str, ...]
-    """Pools of the queue that are not meant."""
+    """Pools of the queue that the job does not use."""
     home: str
-    """The user's, on storage that all nodes see; empty where there is none."""
+    """The user's home, on storage that all nodes mount; empty if there is none."""
 
     @property
     def name(self) -> str:
-        """The name of the job, as its file says."""
+        """Name of the job in its file."""
         return self.file.name
 
     @property
     def gpus(self) -> int:
-        """Accelerators that it takes of a node."""
+        """Accelerators that it uses on each node."""
         most = self.pools[0].machine.accelerators
         return most if self.file.gpus_per_node == ALL else self.file.gpus_per_node
 
@@ -62,7 +62,7 @@ class Job:
 
     @property
     def notice_s(self) -> int:
-        """Seconds from the signal to the time limit; 0 where the file has no checkpoint section."""
+        """Seconds from the signal to the time limit; 0 if the file has no checkpoint section."""
         return seconds(self.file.checkpoint.grace) if "checkpoint" in self.file.model_fields_set else 0
 
     @property
@@ -72,7 +72,7 @@ class Job:
 
     @property
     def limit_s(self) -> int:
-        """0 for none of its own."""
+        """Time limit; 0 for none."""
         return seconds(self.file.time_limit)
 
 
@@ -88,12 +88,12 @@ def pyxis(plan: Plan) -> bool:
 
 
 def is_folder(image: str) -> bool:
-    """Whether an image is a path to an unpacked one, and not a name in a registry."""
+    """Whether an image is a path to an unpacked one, and not a registry name."""
     return image.startswith(("/", "./", "../"))
 
 
 def problems(source: JobSource, plan: Plan, user: str) -> list[Problem]:
-    """Return everything that the plan says about the sound part of a job."""
+    """Return all findings of the plan about the valid part of a job."""
     found: list[Problem] = []
     for check in _CHECKS:
         iterator = check(source, plan, user)
@@ -116,9 +116,9 @@ def resolve(source: JobSource, plan: Plan, user: str, runs: str) -> Job:
 
 
 def home_of(user: str, plan: Plan) -> str:
-    """Return the user's folder on storage that all nodes see; empty if there is none.
+    """Return the user's folder on storage that all nodes mount; empty if there is none.
 
-    On Kubernetes nobody logs in, and the folder is beside the runs: a job's ~ is the same at every start.
+    Kubernetes has no logins, and the folder is next to the runs: a job's ~ is the same at every start.
     """
     found = next((each for each in plan.users if each.name == user), None)
     if found and plan.scheduler.traits.runs_pods and plan.storage:
@@ -127,7 +127,7 @@ def home_of(user: str, plan: Plan) -> str:
 
 
 def in_home(path: str, home: str) -> str:
-    """Return a path with the home in the place of ~; as it is where there is no home that all nodes see."""
+    """Return a path with the home instead of ~; unchanged without a common home."""
     return f"{home}/{path.removeprefix('~/')}" if home and path.startswith("~/") else path
 
 
@@ -285,7 +285,7 @@ def _image(source: JobSource, plan: Plan, _: str) -> Iterator[Problem]:
 
 
 def _tasks_at_a_time(source: JobSource, plan: Plan, _: str) -> Iterator[Problem]:
-    """Kueue counts what a queue has, and not the tasks of one array."""
+    """Refuse a limit on parallel tasks on Kubernetes: Kueue has quotas for queues, not for tasks of an array."""
     tasks, _, limit = source.sound.array.partition("%")
     if not plan.scheduler.traits.runs_pods or not limit or int(limit) >= len(indexes_of(tasks)):
         return

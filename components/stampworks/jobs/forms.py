@@ -1,4 +1,4 @@
-"""Single values of a job file: which are legal, and the hint for those that are not."""
+"""Single values of a job file: valid ones, and hints for others."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def path(value: str) -> str:
 
 
 def absolute(value: str) -> str:
-    """Refuse a path that depends on the working directory; one that begins with ~/ is in the user's home."""
+    """Refuse a path that depends on the working directory; a path that begins with ~/ is in the user's home."""
     if not value.startswith(("/", "~/")) or ".." in value.split("/"):
         raise wrong(
             f"{brief(path(value))!r} is not an absolute path",

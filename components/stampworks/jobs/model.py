@@ -11,13 +11,13 @@ from stampworks.declaration.values import AccountName, Name, PoolName, QueueName
 from stampworks.jobs.forms import AbsolutePath, Array, Duration, JobName, LocalPath, Variable
 
 ALL = -1
-"""Stands for all accelerators of a node, and the node with them."""
+"""Value for all accelerators of a node, and the whole node."""
 NODES_MAX = 16_384
 RETRIES_MAX = 100
 
 
 class Secret(Section):
-    """A value that a job needs and that stands in no file of it."""
+    """A value for a job that is in none of its files."""
 
     name: Variable = Field(description="The variable that the job sees.")
     file: LocalPath = Field(
@@ -26,7 +26,7 @@ class Secret(Section):
 
 
 class Checkpoint(Section):
-    """A folder for checkpoints, and the signal that asks for the last one."""
+    """A folder for checkpoints, and the signal for the last one."""
 
     path: AbsolutePath = Field(
         default="", description="The folder of the checkpoints, CHECKPOINT_PATH; without it one in the job's folder."

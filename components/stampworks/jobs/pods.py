@@ -34,7 +34,7 @@ _NAME_MAX = 63 - len("-node-0-16383-abcde")
 
 
 def object_name(name: str, uid: int, task: int | None = None) -> str:
-    """Two users of one team may have jobs of one name. The end of a long one is a digest."""
+    """Maximum length of a name. Users of a team may have jobs of the same name; a long name ends with a digest."""
     mark = f"-u{uid}" if task is None else f"-u{uid}-{task}"
     if len(name) + len(mark) > _NAME_MAX:
         digest = hashlib.sha256(name.encode()).hexdigest()[:6]
@@ -43,7 +43,7 @@ def object_name(name: str, uid: int, task: int | None = None) -> str:
 
 
 def tasks(job: Job) -> tuple[int, ...]:
-    """Return the indexes of its array; none where it has no array."""
+    """Return the indexes of its array; none if it has no array."""
     return tuple(indexes_of(job.file.array)) if job.file.array else ()
 
 
@@ -53,10 +53,10 @@ def secret_name(name: str) -> str:
 
 
 def podjob(job: Job, plan: Plan, pods: PodJob) -> PodJob:
-    """Return the pods of a job, given those of a workload on the same nodes."""
+    """Return the pods of a job, based on those of a workload on the same nodes."""
     seen = places(job, plan)
     wanted = {plan.storage[0].name, *(each.name for each in plan.storage if each.mount in seen)}
-    programs = () if job.file.image else pods.read_only  # nodes bring those of their own image
+    programs = () if job.file.image else pods.read_only  # without an image, pods use the programs of their node
     claims = {path: name for path, name in pods.claims.items() if name in wanted or path in programs}
     return replace(
         pods,
@@ -140,7 +140,7 @@ def _manifest(job: Job, pods: PodJob, secrets: str = "") -> dict[str, Any]:
 
 
 def secret(job: Job, pods: PodJob, values: dict[str, str], uids: Mapping[str, str]) -> dict[str, Any]:
-    """Return the Secret of JobSets, given their uids by name. It goes when the last of them does."""
+    """Return the Secret of JobSets, given their uids by name. It is deleted with the last of them."""
     owners = [{"apiVersion": jobset.VERSION, "kind": "JobSet", "name": name, "uid": uid} for name, uid in uids.items()]
     metadata: dict[str, Any] = {"name": secret_name(pods.name), "namespace": pods.team, "ownerReferences": owners}
     metadata |= {"labels": {jobset.WORKLOAD: pods.workload}, "annotations": {NAME: job.name}}
@@ -151,14 +151,14 @@ def node(job: Job, plan: Plan) -> str:
     """Return the script of each pod."""
     file = job.file
     values = exports(variables(job, plan))
-    if job.home:  # else that of all pods, which goes with them
+    if job.home:  # else that of all pods, which is deleted with them
         values += f'export HOME={shlex.quote(job.home)}\nmkdir -p -m 700 -- "$HOME" || exit 1\n'
     head = f"#!/bin/bash\nfolder={shlex.quote(job.folder)}\n"
     values += f'export STAMPWORKS_ACCELERATORS="$folder/{ACCELERATORS}"\n' if _is_simulated(job) else ""
     return head + values + _NODE.replace("@SIGNAL@", file.checkpoint.signal)
 
 
-# Everybody may make a folder beside the runs, and so one that is called as the home of another user.
+# Any user may create a folder next to the runs, and could take the name of another user's home.
 _HOME = """\
 export HOME=@HOME@
 mkdir -p -m 700 -- "$HOME" || exit 1

@@ -1,4 +1,4 @@
-"""The parts of a job's scripts that every scheduler shares: variables and the program of one node."""
+"""Parts of a job's scripts that every scheduler shares: variables, and the program of a node."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from stampworks.schedulers.jobset import of_fabric
 NODE, SETUP, RUN, SECRETS, WORKDIR = "node.sh", "setup.sh", "run.sh", "secrets.sh", "workdir"
 """Files in the job's folder, which only its user can enter."""
 PORT, PORTS = 20_000, 10_000
-"""MASTER_PORT is taken from these by the job's number, so that two jobs on a node take different ones."""
+"""Ports for MASTER_PORT: the job's number chooses, so that two jobs on a node use different ones."""
 
 
 def processes(job: Job, plan: Plan) -> int:
-    """Return how many processes torchrun starts on a node: one for each accelerator, and one where there is none.
+    """Return how many processes torchrun starts on a node: one for each accelerator, or one without any.
 
-    Simulated accelerators compute nothing, and their node has as many ranks as the plan gives it.
+    Simulated accelerators compute nothing, and their node has as many ranks as planned.
     """
     pool = job.pools[0]
     ranks = dict(plan.training.ranks).get(pool.name, 1)

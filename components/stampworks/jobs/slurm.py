@@ -25,8 +25,8 @@ from stampworks.schedulers.slurm import gres_of
 
 BATCH = "batch.sh"
 NOTICE = "USR2"
-"""The signal to the batch script before its time is up: it sends the job's own one to the programs. A TERM may also be
-the end of the job."""
+"""Signal to the batch script before the time limit: it sends the job's own signal to the programs. TERM is not usable,
+because it may also be the end of the job."""
 OWN = "job"
 """The workload in the comment of jobs of users."""
 
@@ -84,7 +84,7 @@ def _srun(job: Job, plan: Plan, what: str) -> list[str]:
 
 
 def _container(job: Job, plan: Plan) -> list[str]:
-    """Return the options of pyxis: the job's folder and the mounts that it asks for, and nothing else."""
+    """Return the options of pyxis: the job's folder and the requested mounts, and nothing else."""
     mounts = ",".join(f"{place}:{place}" for place in places(job, plan))
     return [
         f"--container-image={enroot_name(job.file.image)}",
@@ -94,7 +94,8 @@ def _container(job: Job, plan: Plan) -> list[str]:
 
 
 def enroot_name(image: str) -> str:
-    """Return an image's name as enroot takes it: with '#' behind a registry, which has a dot or a port in its name."""
+    """Return an image's name in the form of enroot: with '#' after a registry, which has a dot or a port in its
+    name."""
     registry, slash, rest = image.removeprefix("docker://").partition("/")
     is_registry = slash and registry and "#" not in image and ("." in registry or ":" in registry)
     return f"{registry}#{rest}" if is_registry and not is_folder(image) else image.removeprefix("docker://")

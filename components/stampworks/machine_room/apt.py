@@ -36,7 +36,7 @@ def sources_of(suite: str, etc: Path = Path("/etc")) -> tuple[str, ...]:
     system = dict(line.split("=", 1) for line in _read(etc / "os-release").splitlines() if "=" in line)
     if system.get("ID", "").strip('"') != "debian":
         name = system.get("PRETTY_NAME", "no Debian").strip('"')
-        why = f"it is made from the mirror of this host's apt, and this host is {name}"
+        why = f"it uses the mirrors of this host's apt, and this host is {name}"
         raise RoomError(WHERE, "cannot find a Debian mirror", why, "run the local cloud on Debian 12 or newer")
     codename = system.get("VERSION_CODENAME", "").strip('"')
     found = [source for source in _sources(etc / "apt") if "main" in source.components]

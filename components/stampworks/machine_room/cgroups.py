@@ -56,8 +56,7 @@ def make(record: Path, where: str, cluster: str, name: str) -> tuple[tuple[str, 
 
 
 def remove(record: Path, where: str) -> None:
-    """Remove the groups of a node that has ended, with the groups that it made in them. Do nothing if there are
-    none."""
+    """Remove the groups of an ended node, with the groups that it created in them. Do nothing if there are none."""
     try:
         folders = [Path(folder) for folder in json.loads(record.read_text())]
     except (FileNotFoundError, ValueError):

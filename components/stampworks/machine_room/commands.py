@@ -40,7 +40,7 @@ MAPPED_ROOT = () if os.geteuid() == 0 else ("unshare", "--user", "--map-root-use
 """Command prefix that maps the users of an ordinary user's room to subordinate ids."""
 
 CONTAINED = ("unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc", *MAPPED_ROOT[1:])
-"""Command prefix for programs that make mounts or leave children. These end with it, however it ends."""
+"""Command prefix for programs that mount or leave children. Both end with the program, however it ends."""
 
 
 def run(

@@ -39,7 +39,7 @@ class NodeDisk:
 
     @property
     def work(self) -> Path:
-        """The folder that overlayfs needs beside the upper layer."""
+        """Folder that overlayfs needs next to the upper layer."""
         return self.folder / "work"
 
     @property
@@ -59,7 +59,7 @@ class NodeDisk:
 
     @property
     def process(self) -> Process | None:
-        """First process of the node; None when it is gone."""
+        """First process of the node; None if it is gone."""
         try:
             process = from_instance(self.process_file.read_text())
         except FileNotFoundError:
@@ -68,7 +68,7 @@ class NodeDisk:
 
     @property
     def commission(self) -> Commission | None:
-        """Inputs that the disk was made for; None when there is no complete disk."""
+        """Inputs from which the disk was made; None if there is no complete disk."""
         try:
             return read_commission(self.commission_file.read_text())
         except (FileNotFoundError, ValueError):
@@ -91,7 +91,7 @@ class NodeDisk:
 
     @property
     def host_key(self) -> str:
-        """Public ssh host key of the node, without a comment, as it was made. The disk cannot change it."""
+        """Public ssh host key of the node, without a comment. The disk cannot change it."""
         return self.host_key_file.read_text()
 
     @property
@@ -101,7 +101,7 @@ class NodeDisk:
 
     @property
     def commission_file(self) -> Path:
-        """File with the settings that the disk was made for."""
+        """File with the settings of the disk."""
         return self.folder / "node.json"
 
 

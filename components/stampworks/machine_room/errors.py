@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-AGAIN = "run the same command again: what was done stays"
+AGAIN = "run the same command again: it continues"
 
 
 class RoomError(Exception):

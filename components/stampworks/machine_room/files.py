@@ -29,7 +29,7 @@ def write(path: Path, text: str, mode: int = 0o644) -> None:
 
 
 def read_regular(path: Path, bytes_max: int) -> str:
-    """Return the start of a file that another user may have put there; empty if it is not a regular file, such as a
+    """Return the start of a file that another user may have put there; empty for anything but a regular file, such as a
     pipe."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
@@ -54,14 +54,14 @@ def remove_tree(path: Path, where: str) -> None:
     """Remove a tree, whichever user of the room owns it."""
     if not path.exists():
         return
-    # --one-file-system: the contents of a mount left below are not ours to remove
+    # --one-file-system: never remove the contents of a remaining mount
     remove, what = ["rm", "-rf", "--one-file-system", str(path)], f"cannot remove {path}"
     try:
         run(remove, where, what, timeout=120)
     except RoomError:
         if not MAPPED_ROOT:
             raise
-        run([*MAPPED_ROOT, *remove], where, what, timeout=120)  # users of a node own it: their root may
+        run([*MAPPED_ROOT, *remove], where, what, timeout=120)  # a user of the node's namespace owns it: their root may
 
 
 @contextlib.contextmanager

@@ -1,4 +1,4 @@
-"""Folders that outlive nodes: shared directories, which every node sees, and volumes, each mounted on one node."""
+"""Folders that outlive nodes: shared directories, which every node mounts, and volumes of a single node."""
 
 from __future__ import annotations
 

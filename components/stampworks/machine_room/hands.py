@@ -78,10 +78,10 @@ def boot(
     up: Callable[[str], None],
     awaited: Callable[[Sequence[str]], None],
 ) -> dict[str, str]:
-    """Boot nodes until their sshd answers. Return the reasons of those that did not boot.
+    """Boot nodes until their sshd answers.
 
-    Each node is passed to `born` before it does anything, and to `up` when it answers. Every second `awaited` gets the
-    nodes that have not answered yet; its exception ends the wait.
+    Return the reasons of failed ones. Call `born` with each node before it does anything, and `up` when it answers.
+    Call `awaited` every second with the silent nodes; its exception ends the wait.
     """
     unborn = {boot.name for boot in boots}
     failed: dict[str, str] = {}
@@ -119,7 +119,7 @@ def _visit(room: Room, what: str, request: dict[str, Any], hear: Hearer | None =
             argv = [*inside, sys.executable, "-I", "-S", str(PROGRAM), str(theirs.fileno())]
             hands = _start(argv, theirs.fileno(), room.name, what)
         orders, _, errors = streams(hands)
-        with hands, ours:  # ours goes first: a reader that stops before the end must not wait for it
+        with hands, ours:  # stop sending first: a reader that stops before the end must not wait for it
             _order(orders, {"batches": [], "forget": [], "boots": [], **request})
             for message, pid in _messages(ours, room.name, what):
                 if message.get("failed") == "":
@@ -142,7 +142,7 @@ def _start(argv: list[str], descriptor: int, where: str, what: str) -> subproces
 
 
 def _order(orders: IO[bytes], what: Any) -> None:
-    # a program that hangs up gives its reason on the other line
+    # a program that ends early gives its reason on the other line
     with contextlib.suppress(BrokenPipeError):
         orders.write(json.dumps(what).encode() + b"\n")
         orders.flush()

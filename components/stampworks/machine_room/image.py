@@ -118,7 +118,7 @@ def ensure_image(
         retention.touch(recipe.node)
         return recipe.image
     # check first: only namespaces could remove the results again
-    run([*CONTAINED, "true"], WHERE, "cannot make namespaces, in which it is made", timeout=20)
+    run([*CONTAINED, "true"], WHERE, "cannot create the namespaces for it", timeout=20)
 
     def busy() -> None:
         progress("waiting for another command that makes an image")

@@ -1,10 +1,9 @@
 """Program that runs inside the room's namespaces and carries out requests there.
 
 A bare interpreter starts it by path, so it imports only the standard library. Its argument is the number of a socket to
-`hands.py`; its input is one line of JSON.
-
-A node starts in two steps, so that none ever runs without a record. First its process sends a message over the socket,
-and the kernel tells the other side the pid of the sender. It continues only when all pids have been written down.
+`hands.py`; its input is a line of JSON. A node starts in two steps, so that it never runs without a record. First its
+process sends a message over the socket, and the kernel tells the other side the pid of the sender. It continues only
+after all pids were recorded.
 """
 
 from __future__ import annotations
@@ -77,7 +76,7 @@ def command(argv: list[str], text: str = "") -> str:
 
 
 def failed_line(errors: str) -> list[str]:
-    """Return the line number in "Command failed -:3", with which `ip -batch` reports where it stopped."""
+    """Return the line number in "Command failed -:3", with which `ip -batch` reports the failed line."""
     return [text.split()[0] for text in errors.split("Command failed -:")[1:2]]
 
 
@@ -206,9 +205,9 @@ def quieten(interfaces: Path) -> None:
 
 
 def steady(congestion_control: Path) -> None:
-    """Use a TCP that reacts to losses alone.
+    """Use a TCP congestion control that reacts only to losses.
 
-    BBR, the default of some hosts, takes a moment without a processor for a slow link. It then sends for seconds at a
+    BBR, the default of some hosts, takes a moment without a CPU for a slow link, and then sends for seconds at a
     fiftieth of a rail's rate.
     """
     congestion_control.write_text("reno")
@@ -222,7 +221,7 @@ def seal_sysctls(path: Path) -> None:
 
 
 def pretend(root: Path) -> None:
-    """Give a kubelet files that it can write to as if the kernel were its own. They have no effect."""
+    """Give a kubelet files that it can write as if the kernel were its own. They have no effect."""
     (root / "dev/kmsg").symlink_to("null")
     for name, value in KUBELETS.items():
         own = root / "dev" / f".{name.replace('/', '.')}"
@@ -292,7 +291,7 @@ def _ssh_answers(address: str) -> bool:
 
 
 def refused() -> str:
-    """Return the kernel's reason against one more process, which would keep sshd silent; empty if it allows one."""
+    """Return the kernel's reason against another process, which would keep sshd silent; empty if it allows one."""
     try:
         if (pid := os.fork()) == 0:
             os._exit(0)

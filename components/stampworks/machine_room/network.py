@@ -1,7 +1,7 @@
-"""Bridges, leaves, spines, trunks and ports: the commands that bring the network to its declared state. Pure.
+"""Bridges, leaves, spines, trunks and ports: the commands that bring the network to its declared state.
 
-All switches are in the room's own network namespace. Their names are derived, so no record is needed: the list of
-interfaces shows which ones are missing.
+Pure. All switches are in the room's own network namespace. Their names are derived, so that no record is needed: the
+list of interfaces shows missing ones.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ TRUNK_ENDS = ("-up", "-dn")
 
 @dataclass(frozen=True)
 class InterfaceState:
-    """State of an interface at one moment."""
+    """State of an interface."""
 
     up: bool
     """Whether it and its other end are up."""
@@ -116,7 +116,7 @@ def _idle_trunks(present: Links) -> list[tuple[str, str]]:
 
 
 def ports(nodes: Sequence[NodeSpec], rails: Sequence[RailSpec], present: Links) -> CommandBatch:
-    """Plug the nodes in: make the switch's ends of their interfaces, in the room's namespace."""
+    """Plug the nodes in: create the switch's ends of their interfaces, in the room's namespace."""
     ip: list[str] = []
     tc: list[str] = []
     made: set[str] = set()

@@ -25,7 +25,7 @@ mkdir -p -m 700 /root/.ssh && printf %s "$1" >/root/.ssh/.new && mv /root/.ssh/.
 
 @dataclass(frozen=True)
 class RailState:
-    """State of a node's rail at one moment."""
+    """State of a node's rail."""
 
     interface: str
     up: bool
@@ -36,7 +36,7 @@ class RailState:
 
 @dataclass(frozen=True)
 class NodeState:
-    """State of a node at one moment."""
+    """State of a node."""
 
     name: str
     state: Literal["up", "frozen", "dead"]
@@ -71,9 +71,9 @@ def ensure_nodes(
 ) -> dict[str, str]:
     """Make each node of the group run as declared, and return their instances.
 
-    A missing node gets a new disk. A dead or frozen node, or one that has lost a mount, starts again; it keeps its disk
-    unless that is outdated. The interfaces of a running node are repaired without disturbing it. A node that runs and
-    is outdated is left alone, for jobs may run on it: renew_nodes is for those.
+    A missing node gets a new disk. A dead or frozen node, or a node without one of its mounts, starts again; it keeps
+    its disk unless that is outdated. The interfaces of a running node are repaired without disturbing it. A running
+    outdated node is left alone, because jobs may run on it: see renew_nodes.
     """
     room = of_cluster(cluster)
     with room.locked():
@@ -156,7 +156,7 @@ def power_on(room: Room, name: str) -> None:
 
 
 def end_nodes(cluster: str, claim: str, names: Sequence[str], progress: Progress) -> None:
-    """End nodes, and remove their disks and the trunks that no other node needs. Skip nodes that are gone."""
+    """End nodes, and remove their disks and unused trunks. Skip missing nodes."""
     room = of_cluster(cluster)
     with room.locked():
         if not room.is_ours(claim):
@@ -195,11 +195,11 @@ def run_inside(room: Room, node: str, argv: Sequence[str], timeout: float) -> su
 
 
 def node_drift(state: NodeState, rails: Sequence[RailSpec]) -> tuple[str, ...]:
-    """Describe each difference between a node that is not outdated and its declaration; empty when there is none."""
+    """Describe each difference between an up-to-date node and its declaration; empty if there is none."""
     if state.state != "up":
         return (f"the node is {state.state}",)
     drift = []
-    drift += [f"the node has lost what is mounted on {point}" for point in state.lost]
+    drift += [f"the node has lost the mount on {point}" for point in state.lost]
     for rail, found in zip(rails, state.rails, strict=False):
         if not found.up:
             drift.append(f"{rail.interface} is down")
@@ -216,7 +216,7 @@ def _prepare(room: Room, wanted: Commission) -> None:
     disk = disk_of(room, wanted.node.name)
     key = room.public_key_file.read_text()
     if disk.commission is None:
-        files.remove_tree(disk.folder, wanted.node.name)  # a half-made disk
+        files.remove_tree(disk.folder, wanted.node.name)  # an incomplete disk
         disks.make(disk, wanted, key)
     else:
         disks.authorize(disk.upper, key)
@@ -330,7 +330,7 @@ def _power_off(disk: NodeDisk) -> None:
 
 
 def _outdated(room: Room, group: GroupSpec, image: NodeImage) -> dict[str, str]:
-    """Return the nodes whose disk has to be replaced, and why."""
+    """Return the nodes whose disk has to be replaced, and the reason."""
     wanted = {node.name: disks.commission(node, group, image) for node in group.nodes}
     reasons = {name: _why_outdated(disk_of(room, name), one) for name, one in wanted.items()}
     return {name: why for name, why in reasons.items() if why}

@@ -46,7 +46,7 @@ exec env --ignore-signal=CHLD sleep infinity </dev/null
 
 
 def start(name: str, hostname: str, record: Callable[[Process], None], *, leashed: bool) -> IO[bytes]:
-    """Start a room's outer process. Return the writing end of its input, which is its leash if it has one."""
+    """Start a room's outer process. Return the writing end of its input: closing it ends a leashed room."""
     # a session of its own: the room must not get the Ctrl-C that is meant for its starter
     argv = ["setsid", "--fork", *UNSHARE, *MAPPED_ROOT[1:], "sh", "-euc", PID_1, "sh", hostname]
     pipe = subprocess.PIPE

@@ -1,4 +1,4 @@
-"""Processes that are not our children: identify them, see whether they live, and end them reliably."""
+"""Processes that are not children of this one: identify them, check whether they live, and end them reliably."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ END_TIMEOUT_S = 10
 
 @dataclass(frozen=True)
 class Process:
-    """A process, identified so that a later one with the same pid is not mistaken for it."""
+    """A process, identified so that a later process with the same pid is not mistaken for it."""
 
     pid: int
     start: int
@@ -39,7 +39,7 @@ class Process:
 
     @property
     def parent(self) -> Process | None:
-        """Parent process: the one that started it, or the one that has adopted it since."""
+        """Parent process: its starter, or its adopter since."""
         found = _stat(self.pid)
         return identify(found.parent) if found and found.start == self.start else None
 

@@ -30,6 +30,6 @@ def manifests(of: str) -> Path:
 
 
 def versions() -> dict[str, str]:
-    """Return the versions of Kubernetes and its extensions, as they were built."""
+    """Return the versions of Kubernetes and its extensions in the build."""
     found: dict[str, str] = json.loads((folder() / "versions.json").read_text())
     return found

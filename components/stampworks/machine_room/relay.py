@@ -35,7 +35,7 @@ async def main() -> None:
 
 
 async def hand_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """Forward one direction until its end, and pass the end on."""
+    """Forward a direction until its end, and pass the end on."""
     with contextlib.suppress(OSError):
         while data := await reader.read(CHUNK):
             writer.write(data)

@@ -1,7 +1,7 @@
-"""Retention of images in the cache: keep those below some node's disk, and a few that were used last.
+"""Retention of images in the cache: keep images below a node's disk, and a few that were used last.
 
-Clones, branches and releases each have an image, and nothing announces their end. Building a new image therefore
-removes old ones. A room writes its path beside each image of its nodes, because rooms can be anywhere.
+Clones, branches and releases each have an image, and their end is unknown. Building a new image therefore removes old
+ones. A room writes its path next to each image of its nodes, because rooms can be anywhere.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ LOCK_TIMEOUT_S = 300
 
 @dataclass(frozen=True)
 class Room:
-    """The room of one cluster: a folder for data that must survive, and a process that holds everything else."""
+    """The room of a cluster: a folder for data that must survive, and a process that holds everything else."""
 
     folder: Path
     name: str
@@ -103,7 +103,7 @@ class Room:
         """Outer process of a room that must run."""
         if process := self.process:
             return process
-        raise RoomError(self.name, "the machine room is not running", "its outer process is gone", "run: pulumi up")
+        raise RoomError(self.name, "the machine room is not running", "its outer process has ended", "run: pulumi up")
 
     def failed(self, what: str, why: str) -> RoomError:
         """Return the error for a failure in the room, with a remedy."""

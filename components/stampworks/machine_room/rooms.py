@@ -36,7 +36,7 @@ class TrunkState:
 
 @dataclass(frozen=True)
 class RoomState:
-    """State of a room at one moment."""
+    """State of a room."""
 
     instance: str
     """Identity of the room, which changes when it restarts with all its nodes."""
@@ -135,14 +135,14 @@ def remove_room(cluster: str, claim: str) -> None:
 
 
 def reach(cluster: str) -> tuple[str, ...]:
-    """Return the prefix of a command that runs a program of this host where the cluster's addresses can be reached."""
+    """Return the prefix of a command that runs a program of this host in the cluster's network."""
     return of_cluster(cluster).reach
 
 
 def open_door(cluster: str, name: str, address: str, port: int) -> int:
-    """Open a port of this machine's loopback that leads to an address in the room, and return it.
+    """Open a port on this machine's loopback that leads to an address in the room, and return it.
 
-    It stays open: `ensure_room` opens it again after the room was started anew.
+    It is permanent: `ensure_room` opens it again after a restart of the room.
     """
     room = of_cluster(cluster)
     with room.locked():

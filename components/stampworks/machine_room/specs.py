@@ -17,12 +17,12 @@ class NetworkSpec:
     gateway: str
     """Address of the room on it."""
     pods_cidr: str = ""
-    """Range of the addresses of pods, which nodes reach through the gateway; empty where no pods run."""
+    """Range of pod addresses, which nodes reach through the gateway; empty if no pods run."""
 
 
 @dataclass(frozen=True)
 class TrunkSpec:
-    """The link from one switch of a rail up to another."""
+    """Link from a switch of a rail up to another."""
 
     leaf: str
     """Lower switch: a leaf, or a spine below a core."""
@@ -33,7 +33,7 @@ class TrunkSpec:
 
 @dataclass(frozen=True)
 class RailSpec:
-    """One NIC of every node, and the switches that join these NICs."""
+    """A NIC of every node, and the switches between these NICs."""
 
     index: int
     interface: str
@@ -41,7 +41,7 @@ class RailSpec:
     cidr: str
     rate_mbps: int
     trunks: tuple[TrunkSpec, ...]
-    """Trunks of the rail; empty when one leaf holds all nodes."""
+    """Trunks of the rail; empty if a leaf holds all nodes."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ class VolumeSpec:
 
 @dataclass(frozen=True)
 class GroupSpec:
-    """Nodes that are alike."""
+    """Nodes with equal properties."""
 
     nodes: tuple[NodeSpec, ...]
     machine: str

@@ -1,7 +1,8 @@
-"""Print the interfaces of a room and of its nodes as JSON, by network namespace; the room's own is "".
+"""Print the interfaces of a room and of its nodes as JSON, by network namespace; the room's own is "". hands.py runs
+this program inside the room with a bare interpreter.
 
-hands.py runs this program inside the room with a bare interpreter. It asks the kernel directly: `ip` and `tc` would
-take two processes for each node, and a preview of a large cluster would wait for them.
+It queries the kernel directly: `ip` and `tc` would take two processes for each node, and slow down the preview of a
+large cluster.
 """
 
 from __future__ import annotations

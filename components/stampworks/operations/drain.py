@@ -1,4 +1,4 @@
-"""Messages about nodes out of service: who holds a node, the reason, and forbidden actions."""
+"""Messages about nodes out of service: their holder, the reason, and forbidden actions."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class HeldError(OperationError):
 
 
 def not_returned(held: Mapping[str, DrainReason]) -> HeldError:
-    """Name the holder of each node, and what returns its nodes."""
+    """Name the holder of each node, and the command that returns its nodes."""
     lines = [f"{name} is held by {WHOSE[reason.by]}: {reason.text}" for name, reason in held.items()]
     by = {origin: [name for name, reason in held.items() if reason.by == origin] for origin in _RETURNS}
     ways = [_RETURNS[origin].format(nodes=" ".join(names)) for origin, names in by.items() if names]
@@ -45,7 +45,7 @@ def said_by(who: str, text: str) -> DrainReason:
     """Return a person's reason for a drain, if Slurm can keep it as it is."""
     reason = DrainReason("person", re.sub(r"[^A-Za-z0-9._-]", "-", who) or "unknown", text.strip())
     if not reason.text:
-        raise InputError("the reason is empty", "give a short reason, for people who find the node drained")
+        raise InputError("the reason is empty", "give a short reason, for other users of the node")
     if odd := next((char for char in reason.text if not char.isprintable()), ""):
         raise InputError(f"the reason has the character U+{ord(odd):04X} in it", "write it in one line of plain text")
     if (size := len(written(reason).encode())) > BYTES_MAX:

@@ -27,7 +27,7 @@ def start(stack: str = "STACK") -> str:
 
 
 def nearest(name: str, names: Iterable[str]) -> str:
-    """A hint that offers the names most like the given one, or all of them where none is close."""
+    """Return a hint with the names most similar to the given one, or all of them if none is similar."""
     known = sorted(set(names))
     close = difflib.get_close_matches(name, known, n=3, cutoff=0.6)
     if close:

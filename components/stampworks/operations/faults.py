@@ -18,9 +18,9 @@ def catalogue(cloud: str) -> Mapping[str, Fault]:
 
 
 def injected(plan: Plan) -> tuple[tuple[Injected, bool | None], ...]:
-    """Return the injected faults, and whether each is still there: a repair may have removed it.
+    """Return the injected faults, and whether each still exists: a repair may have removed it.
 
-    None where nobody can tell, as on a node that does not run.
+    None if unknown, as on a node that is down.
     """
     cloud = _of(plan.cloud)
     return tuple((one, cloud.there(plan, one)) for one in cloud.recorded(plan.name))
@@ -96,7 +96,7 @@ def _expect_in_range(fault: Fault, severity: float | None) -> None:
 
 
 def _places(plan: Plan, roster: Roster, fault: Fault, node: str, rail: str) -> list[tuple[str, str]]:
-    """Return the places that a fault can have, limited to the requested ones."""
+    """Return the possible places of a fault, limited to the requested ones."""
     known = {each.name: each for pool in plan.pools for each in pool.nodes}
     leaves = {leaf.name for leaf in plan.fabric.leaves}
     interfaces = [each.interface for each in plan.fabric.rails]

@@ -1,4 +1,4 @@
-"""Wait for the members that always run, and let surplus ones leave."""
+"""Wait for the permanent members, and let surplus ones leave."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ _LOOKS = 2
 
 @dataclass(frozen=True)
 class WantedMembers:
-    """The members of one group, as a plan has them."""
+    """Members of a group in the plan."""
 
     group: str
     names: tuple[str, ...]
     count: int
-    """Number of nodes that always run, from the first one on."""
+    """Number of permanent nodes, the first ones."""
 
     @property
     def always(self) -> tuple[str, ...]:
@@ -78,10 +78,9 @@ def complete(
     but: Collection[str] = (),
     again: Callable[[], None] = lambda: None,
 ) -> Roster:
-    """Return the members that always run, once all but the named ones are there. `again` runs
-    before each further look.
+    """Return the permanent members, once all but the named ones exist.
 
-    What keeps the cloud from starting the others is told; where waiting does not change that, nobody waits.
+    `again` runs before each further look. Report the cloud's refusals, and stop waiting for lasting ones.
     """
     patience_s, poll_s = cloud(of).PATIENCE_S, cloud(of).POLL_S
     asked: dict[str, Refusal] = {}
@@ -108,7 +107,7 @@ def complete(
 def end_elastic(of: str, cluster: str, region: str, group: str, progress: Callable[[str], None]) -> None:
     """End the elastic nodes of a group, and return when they have ended.
 
-    Looks once more when nobody is left: a cloud shows a machine a moment after it has started it.
+    Look again after the last one: a cloud lists a machine a moment after its start.
     """
     deadline, empty = time.monotonic() + cloud(of).PATIENCE_S, 0
     while empty < _LOOKS:
@@ -123,7 +122,7 @@ def end_elastic(of: str, cluster: str, region: str, group: str, progress: Callab
 
 
 def missing(all_: Iterable[WantedMembers], there: Iterable[str]) -> str:
-    """Return the incomplete groups, in words; empty when all are complete."""
+    """Return the incomplete groups, in words; empty if all are complete."""
     names = {*there}
     found = [(each, len(names.intersection(each.always))) for each in all_]
     return ", ".join(
@@ -138,9 +137,9 @@ def _let_go(
     timeout_minutes: float,
     progress: Callable[[str], None],
 ) -> None:
-    """Return the members of the wanted groups; a group that was taken out goes as a whole, at the end of the same `up`.
+    """Return the members of the wanted groups; a removed group leaves as a whole, at the end of the same `up`.
 
-    Who is to run always takes no jobs until Slurm has been told: they would start another machine of that name.
+    Nodes that become permanent take no jobs until Slurm is configured: a job would start another machine of that name.
     """
     always: Mapping[str, Sequence[str]] = {each.group: each.always for each in all_}
     names = {name for each in all_ for name in each.names}

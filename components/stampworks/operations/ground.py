@@ -33,7 +33,7 @@ class NodeStanding:
     held: DrainReason | None = None
     """Reason that keeps jobs from it, with its author."""
     out: str = ""
-    """Reason why it takes no jobs, for any cause; empty if it does."""
+    """Reason why it takes no jobs; empty if it does."""
     silent: bool = False
     """Whether it does not answer now; it may answer soon."""
 
@@ -43,15 +43,15 @@ class Ended:
     """The end of a start of some programs, a rank on each node."""
 
     code: int
-    """0 when all of them ended well; 124 when they took too long."""
+    """0 if all programs succeeded; 124 if they took too long."""
     output: str
     """Output of the programs, each line with its rank before it: `3: ...`."""
     said: str
-    """Why, in a line, when they did not end well."""
+    """Reason for a failure, in a line."""
 
 
 class ProvingGround(Protocol):
-    """Nodes that are one proof's alone for a while, and how programs start on them."""
+    """Nodes reserved for a single proof, and the start of programs on them."""
 
     scheduler: str
     """Name of the scheduler for people."""
@@ -60,7 +60,7 @@ class ProvingGround(Protocol):
         """Wait until no other proof runs, and remove the remains of a killed one."""
 
     def look(self, names: Collection[str]) -> dict[str, NodeStanding]:
-        """All nodes that it knows; the named ones as they are now."""
+        """Return all known nodes, with the current state of the named ones."""
 
     def held(self) -> dict[str, DrainReason]:
         """Return the reason for each held node."""
@@ -72,10 +72,10 @@ class ProvingGround(Protocol):
         """Make sure that the reservation lasts this much longer."""
 
     def give_back(self) -> None:
-        """Release the nodes, except those that are held."""
+        """Release the nodes, except held ones."""
 
     def let_in(self, names: Sequence[str]) -> None:
-        """Nodes that a proof holds back take our programs."""
+        """Release nodes that a proof holds back, for programs of the toolkit."""
 
     def hold(self, reasons: Mapping[str, DrainReason]) -> None:
         """Hold nodes with a reason each. A node that is already held keeps its reason."""
@@ -84,10 +84,10 @@ class ProvingGround(Protocol):
         """Return the nodes on which work of others runs, with a sentence about each."""
 
     def lost(self, names: Sequence[str], limit_s: float, progress: Progress) -> dict[str, str]:
-        """Return the nodes that take no jobs, and why; wait for one that is about to answer."""
+        """Return the nodes that take no jobs, with the reason; wait for nodes that are about to answer."""
 
     def prepare(self, names: Sequence[str], progress: Progress) -> None:
-        """Prepare these nodes for a start before its time is counted; `lost` shows the nodes where that failed."""
+        """Prepare these nodes for a start before its time is counted; `lost` has the nodes where that failed."""
 
     def start(
         self, queue: str, nodes: Sequence[str], accelerators: int, program: Sequence[str], limit_s: float

@@ -1,4 +1,4 @@
-"""Holder of a lock: for people, and for processes on this machine that find the remains of a killed one."""
+"""Holder of a lock: a text for people, and an identity for processes that find the remains of a killed holder."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ AT_WORK = ("waiting", "running", "ending")
 
 @dataclass(frozen=True)
 class JobRequest:
-    """A program on some nodes, one on each, with all their accelerators."""
+    """A program that runs once on each of some nodes, with all their accelerators."""
 
     name: str
     workload: str
@@ -27,7 +27,7 @@ class JobRequest:
     queue: str
     nodes: int
     exclude: tuple[str, ...]
-    """Nodes of the queue that are not meant."""
+    """Nodes of the queue that are not used."""
     machine: Machine
     path: str
     """Python path of the programs on a node."""
@@ -62,18 +62,18 @@ class Job:
     """Accelerators that it holds or held, or asks for while it waits."""
     exit_code: int | None = None
     place: int | None = None
-    """Place of a waiting job in its queue, from 1; None where the scheduler does not say."""
+    """Place of a waiting job in its queue, from 1; None if the scheduler does not report it."""
     hours: float | None = None
     """Hours that it has run, over all tasks of an array; None if unknown."""
     gpu_hours: float | None = None
     task: int | None = None
     """The index of a task of an array, which has the name of its array."""
     tasks: tuple[Job, ...] = ()
-    """The tasks of an array, as far as the scheduler tells them apart."""
+    """Tasks of an array, as far as the scheduler lists them separately."""
 
 
 def together(number: int | str, tasks: Sequence[Job]) -> Job:
-    """Return the tasks of an array as one job: at work as long as one of them is, and failed when one has."""
+    """Return the tasks of an array as one job: active while any task is, and failed if any has."""
     order = ("running", "ending", "waiting", "failed", "cancelled", "finished")
     first = min(tasks, key=lambda task: order.index(task.state) if task.state in order else len(order))
     at_work = first.state in AT_WORK

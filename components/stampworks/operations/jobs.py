@@ -39,7 +39,7 @@ _POLL_S, _BACK_S = 1.0, 5.0
 
 
 class UsedError(OperationError):
-    """The name belongs to an active run, or to one with other options."""
+    """The name belongs to an active run, or to a run with other options."""
 
 
 @dataclass(frozen=True)
@@ -140,10 +140,10 @@ def submit(plan: Plan, roster: Roster, run: CheckedRun) -> int | str:
 
 
 def listed(plan: Plan, roster: Roster, ended: bool = False) -> tuple[Job, ...]:
-    """Every job: those at work first, then those that have ended, the newest first.
+    """Return every job: active ones first, then ended ones, newest first.
 
-    Runs and jobs of `submit` are listed as long as their folders are there; with `ended`, others as long as the
-    accounting keeps them.
+    Runs and jobs of `submit` are listed while their folders exist; with `ended`, others while the accounting keeps
+    them.
     """
     known = of_cluster(plan, roster).every_job(ended)
     newest = {_key(job): job for job in known if job.workload}
@@ -209,17 +209,17 @@ def follow(plan: Plan, roster: Roster, name: str, live: bool) -> Iterator[Piece]
 
 
 def _vanished(plan: Plan, roster: Roster, last: Job) -> Job:
-    """Return the end of a job that its scheduler knew a moment ago, as its folder tells it."""
+    """Return the end of a job from its folder, although its scheduler knew it a moment ago."""
     folder = _folder_of(plan, last)
     found = runs.look(plan, roster, folder)
     if last.task is not None:
         found = {**found, "exit": found.get("tasks", {}).get(str(last.task))}
     job = _of_folder(folder.rpartition("/")[2], found, None)
     if job is None or job.state == "unknown":
-        why = "its scheduler knows it no more, and it has left no exit code: somebody has cancelled or deleted it"
+        why = "its scheduler knows it no more, and it has left no exit code: it was cancelled or deleted"
         return replace(last, state="cancelled", why=why)
     if job.exit_code in _SIGNALLED:
-        why = f"exit code {job.exit_code}, as of one that is ended from outside: somebody has cancelled or deleted it"
+        why = f"exit code {job.exit_code}, as of one that is ended from outside: it was cancelled or deleted"
         job = replace(job, why=why)
     return replace(job, id=last.id, task=last.task)
 
@@ -326,7 +326,7 @@ def _check_free(
     others = run_options.differences({"workload": before.get("workload"), **_compared(earlier)}, now)
     if others:
         lines = "".join(f"\n  {line}" for line in others)
-        hint = "take another name, or give the same options, and the run goes on"
+        hint = "take another name, or give the same options, and the run continues"
         raise UsedError(f"run {name} exists with other options:{lines}", hint)
     return True
 
@@ -382,7 +382,7 @@ def _found_whole(plan: Plan, roster: Roster, name: str) -> Job:
     run = re.sub(r"^[a-z0-9-]+/", "", name)
     of_name = [job for job in known if job.name == run]
     meant = [job for job in known if str(job.id) == name] or [job for job in of_name if run == name]
-    if not roster.is_administered:  # a user means her own
+    if not roster.is_administered:  # a user means their own
         meant = [job for job in meant if job.user == roster.user] or meant
     if len(meant) > 1:
         several = ", ".join(sorted(str(job.id) for job in meant))
@@ -426,7 +426,7 @@ def own_folder(plan: Plan, name: str, user: str) -> str:
 
 
 def called(job: Job) -> str:
-    """Return the name by which a job or a task of an array is meant."""
+    """Return the name that identifies a job or a task of an array."""
     return job.name if job.task is None else f"{job.name}_{job.task}"
 
 
@@ -452,7 +452,7 @@ def _without(job: Job, found: Any) -> Job:
 
 
 def _of_folder(name: str, found: Mapping[str, Any], queued: Job | None) -> Job | None:
-    """Return how a run ended: its own word first, then the scheduler's, then the exit status of its programs."""
+    """Return how a run ended: by its own record, then the scheduler's, then the exit status of its programs."""
     if queued and queued.state in AT_WORK:
         return queued
     told = found.get("run")
@@ -481,7 +481,7 @@ def _of_folder(name: str, found: Mapping[str, Any], queued: Job | None) -> Job |
 
 
 def exit_code(found: Mapping[str, Any]) -> Any:
-    """Return the exit code in the folder of a job; None where there is none, or some tasks have left none."""
+    """Return the exit code in the folder of a job; None if it, or one of its tasks, has none."""
     told, code = found.get("run"), found.get("exit")
     tasks = told.get("tasks") if isinstance(told, dict) else None
     return None if code == 0 and isinstance(tasks, int) and len(found.get("tasks", ())) < tasks else code

@@ -1,4 +1,4 @@
-"""A connection: all that a user needs to use a cluster with a key of her own, without an administrator's rights."""
+"""A connection: the data with which a user uses a cluster by a key of her own, without an administrator's rights."""
 
 from __future__ import annotations
 
@@ -31,7 +31,9 @@ def connect(plan: Plan, roster: Roster, user: str) -> Connection:
     expect_user(plan, user, besides=())
     port, own = port_of(plan.scheduler.kind), replace(plan, reasons=())
     if roster.members:
-        with contextlib.suppress(InputError):  # the first storage may be none that runs can use, and all else works
+        with contextlib.suppress(
+            InputError
+        ):  # the first storage may be unusable for runs, and everything else still works
             runs.make(plan, roster)
     if port.asks_members:
         return Connection(user, own, _as_user(plan, roster, user))

@@ -15,7 +15,7 @@ class MembersMissingError(OperationError):
 
 
 def members(of: str, cluster: str, region: str) -> Roster:
-    """The roster as the cloud reports it now; every cloud answers through its module `members`."""
+    """The roster as the cloud reports it now, through its module `members`."""
     return cloud(of).members(cluster, region)
 
 

@@ -1,4 +1,4 @@
-"""Our own programs that run where the storage of a cluster is, with the rights of a user."""
+"""Programs of the toolkit that run on a node with the cluster's storage, with the rights of a user."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class ClusterProgram:
     """Error text for an answer of any other form."""
 
     def ask(self, plan: Plan, roster: Roster, user: str, words: Sequence[str], given: str = "") -> dict[str, Any]:
-        """Run the program on the cluster and return its answer. Raise UnknownError for a garbled one."""
+        """Run the program on the cluster and return its answer. Raise UnknownError for an unreadable one."""
         argv = ["python3", "-I", "-c", Path(str(self.module.__file__)).read_text(), *words]
         answer = port_of(plan.scheduler.kind).ask_storage(plan, roster, user, argv, self.limit_s, given)
         try:

@@ -1,8 +1,10 @@
-"""Work with folders of runs on a node that sees them. Standard library only: it is sent there as it is.
+"""Work with folders of runs on a node that mounts them.
+
+Standard library only: it is sent there unchanged.
 
     python3 -c THIS VERB FOLDER [...]
 
-Folders may be anybody's: nothing in here follows a link that stands where a file should.
+Folders may belong to any user: nothing in here follows a link in the place of a file.
 """
 
 from __future__ import annotations
@@ -25,7 +27,7 @@ RUN, LOG, EVENTS, EXIT = "run.json", "log", "events.jsonl", "exit"
 
 
 def read(path: Path, start: int = 0, limit: int = TEXT_BYTES) -> bytes:
-    """A part of a plain file; nothing where there is none."""
+    """Return a part of a plain file; nothing if it does not exist."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     except OSError:
@@ -115,7 +117,7 @@ def runs(folder: Path) -> dict[str, Any]:
 
 
 def follow(folder: Path, log: int, events: int) -> dict[str, Any]:
-    """Return the news of log and events since these places; of the log whole lines, where there are some."""
+    """Return new text of log and events since these positions; whole lines of the log, if there are any."""
     said, told = read(folder / LOG, log, CHUNK_BYTES), read(folder / EVENTS, events, CHUNK_BYTES)
     more = CHUNK_BYTES in (len(said), len(told))
     said = said if len(said) < CHUNK_BYTES else said[: said.rfind(b"\n") + 1] or said
@@ -131,7 +133,7 @@ def follow(folder: Path, log: int, events: int) -> dict[str, Any]:
 
 
 def main(verb: str, folder: Path, *more: str) -> dict[str, Any]:
-    """Do what the verb says and return the answer."""
+    """Run the verb and return the answer."""
     if verb == "write":
         return write(folder, json.load(sys.stdin))
     if verb == "follow":

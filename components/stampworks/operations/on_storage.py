@@ -1,8 +1,10 @@
-"""The folder of a user's job, on the node that sees it. Standard library only: it is sent there as it is.
+"""The folder of a user's job, on a node that mounts it.
+
+Standard library only: it is sent there unchanged.
 
     python3 -c THIS VERB FOLDER [...]
 
-It runs with the user's rights. A folder is its user's alone: it has scripts, variables, secrets and what was copied.
+It runs with the user's rights. Only its user can read the folder: it has scripts, variables, secrets and copied files.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ from typing import Any
 
 SECRETS, WORKDIR, MANIFEST, LOG, EXIT, NUMBER = "secrets.sh", "workdir", "workdir.json", "log", "exit", "number"
 CLAIM, TURN = "claim", "turn"
-"""A submission that is going on, and a name for the last one that began."""
+"""An active submission, and a name for the last one that began."""
 KEPT_S = 14 * 24 * 3600
 """Contents that no job has used for so long are deleted."""
 _POLL_S = 5.0
@@ -46,7 +48,7 @@ def look(folder: Path, image: str) -> dict[str, Any]:
 
 
 def said(path: Path) -> str:
-    """Return the text of a file; empty if there is none."""
+    """Return the text of a file; empty if it does not exist."""
     try:
         return path.read_text()
     except FileNotFoundError:
@@ -54,9 +56,9 @@ def said(path: Path) -> str:
 
 
 def claim(folder: Path, seen: str) -> str:
-    """Begin a submission: return a reason where another command has begun one since the folder was looked at.
+    """Begin a submission: return a reason if another command has begun one since the last look at the folder.
 
-    One that has neither ended nor failed after a while was broken off, and the next command takes its place.
+    A submission that has neither ended nor failed after a while was broken off, and the next command takes its place.
     """
     path, own = folder / CLAIM, secrets.token_hex(8)
     while True:
@@ -208,7 +210,7 @@ def whole(path: Path, content: bytes, mode: int) -> None:
 
 
 def gone(*which: str) -> bool:
-    """Whether Slurm says that a job has left the queue; one that waits for another attempt has not."""
+    """Whether Slurm says that a job has left the queue; a job that waits for another attempt has not."""
     done = subprocess.run(["squeue", "--noheader", *which, "--format=%T"], capture_output=True, text=True, check=False)
     return "Invalid job id" in done.stderr if done.returncode else not done.stdout.strip()
 
@@ -224,7 +226,7 @@ def sweep(runs: Path) -> None:
 
 
 def _left_over(file: Path) -> bool:
-    """Return whether no job needs the secrets. A job whose number was lost is found by name."""
+    """Return whether no job needs the secrets. A job without a known number is found by name."""
     number = file.parent / NUMBER
     if number.exists():
         return gone(f"--jobs={number.read_text().strip()}")
@@ -260,7 +262,7 @@ def forget(folder: Path) -> dict[str, Any]:
 
 
 def main(verb: str, folder: Path, *more: str) -> dict[str, Any]:
-    """Do what the verb says and return the answer."""
+    """Run the verb and return the answer."""
     if verb == "look":
         return look(folder, more[0])
     if verb == "watch":

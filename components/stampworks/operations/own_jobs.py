@@ -29,7 +29,7 @@ from stampworks.plan import Plan, Roster
 _PROGRAM = ClusterProgram(on_storage, 600.0, "the cluster answered something else about a job's folder")
 _POLL_S = 5.0
 _PART_BYTES = 16 << 20
-"""Bytes of one transfer."""
+"""Bytes of a transfer."""
 SECRET_BYTES_MAX = 64 << 10
 
 
@@ -48,7 +48,7 @@ class Prepared:
 
 
 def checked(plan: Plan, source: JobSource, user: str, environment: Mapping[str, str]) -> Prepared:
-    """Judge all that can be judged without the cluster; JobError has all problems at once."""
+    """Check everything that needs no cluster; JobError has all problems at once."""
     expect_user(plan, user)
     found = [*source.problems, *problems(source, plan, user)]
     secrets: dict[str, str] = {}
@@ -109,10 +109,10 @@ def prepare_after(
     environment: Mapping[str, str],
     progress: Callable[[str], None],
 ) -> Prepared:
-    """Judge a job with the cluster and, where nothing there starts one job after another, wait for those before it.
+    """Check a job with the cluster, and wait for the jobs before it if the scheduler does not order jobs.
 
-    Kueue knows no order of jobs, and no part of a Kubernetes acts when one has ended. Until then nothing of the job is
-    on the cluster, and it holds nothing there.
+    Kueue has no order of jobs, and no part of Kubernetes reacts to the end of one. Until then the cluster has no object
+    of the job, and the job holds nothing.
     """
     prepared = prepare(plan, roster, source, user, environment)
     scheduler = of_cluster(plan, roster)
@@ -194,7 +194,7 @@ def _send(plan: Plan, roster: Roster, user: str, objects: str, workdir: Workdir)
 
 
 def _parts(contents: Mapping[str, Path]) -> Iterator[list[tuple[str, int, int, str]]]:
-    """Yield pieces of contents, as many as one call takes: digest, position, size of the whole, and bytes."""
+    """Yield pieces of contents for a call each: digest, position, total size, and bytes."""
     part: list[tuple[str, int, int, str]] = []
     room = _PART_BYTES
     for digest, path in contents.items():

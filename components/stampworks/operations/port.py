@@ -1,6 +1,6 @@
-"""The port to schedulers: everything that verbs ask of one.
+"""The port to schedulers: everything that verbs ask of a scheduler.
 
-Each scheduler is a package beside this file, whose module `scheduler` has a `PORT`.
+Each scheduler is a package next to this file, whose module `scheduler` has a `PORT`.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from stampworks.qualification import Subject
 
 @dataclass(frozen=True)
 class Port:
-    """The functions of one scheduler, by the protocol that each returns."""
+    """The functions of a scheduler, by the protocol that each returns."""
 
     asks_members: bool
-    """Whether it is asked on a member of the cluster, over ssh; else a roster may be empty."""
+    """Whether it needs a member of the cluster, over ssh; else a roster may be empty."""
     service: Callable[[Plan, Roster], Service]
     """Nodes in and out of service."""
     ground: Callable[[Subject, Roster], ProvingGround]

@@ -1,6 +1,6 @@
-"""Proving a cluster: takes nodes aside, lets a campaign measure them, holds back those that failed.
+"""Proving a cluster: reserve nodes, let a campaign measure them, and hold back failed ones.
 
-Meanwhile nobody else's job starts on them. Jobs that run are left alone, and so are nodes that somebody else holds.
+Meanwhile no other user's job starts on them. Running jobs are left alone, and so are nodes that others hold.
 """
 
 from __future__ import annotations
@@ -87,12 +87,10 @@ def qualify(
     fingerprint: str = "",
     programs: str = "",
 ) -> Certificate:
-    """Measure the named nodes or all, beside others except `without`, and return the certificate.
+    """Measure the named nodes or all, together with others except `without`, and return the certificate.
 
-    Nodes that failed take no jobs when this returns.
-
-    Of nodes that are not measured, the earlier certificate's word stands as long as they are the same machines; so does
-    that of a roll, for those that it gave back and that have jobs again.
+    Failed nodes take no jobs when this returns. Nodes that are not measured keep the verdict of the earlier certificate
+    while they are the same machines, or of a roll, for nodes that it returned and that have jobs again.
     """
     subject = subject.with_members(roster)
     members = {member.name: member for member in roster.members if member.name in subject.nodes}
@@ -215,7 +213,7 @@ def _taken_aside(
 ) -> Iterator[Callable[[Sequence[NodeVerdict]], None]]:
     """Reserve the nodes within the context; yield a function that takes the nodes that may take jobs afterwards.
 
-    Whoever was held back before is held back again, unless that says that it passed, however this ends.
+    Nodes that were held back before are held back again unless they passed, however this ends.
     """
     held = dict(found.ours)
 
@@ -242,8 +240,8 @@ def _taken_aside(
 
 
 def _set_late_aside(ground: ProvingGround, found: _Nodes, progress: Progress) -> None:
-    """A job may have started just before the nodes were ours, but on none that took no jobs already, for which one may
-    only wait; and a node may not answer yet, or never."""
+    """Drop the nodes that cannot be measured. A job may have started just before the reservation, but not on held
+    nodes, where jobs can only wait. A node may not answer yet, or never."""
     for name, what in ground.busy().items():
         if name in found.ready and name not in found.ours:
             found.ready.remove(name)
@@ -256,7 +254,7 @@ def _set_late_aside(ground: ProvingGround, found: _Nodes, progress: Progress) ->
 
 @dataclass
 class _Work:
-    """State of a proof that is under way."""
+    """State of an active proof."""
 
     subject: Subject
     ground: ProvingGround
@@ -286,7 +284,7 @@ def _measure(work: _Work, nodes: Sequence[str]) -> None:
 
 
 def _by_queue(subject: Subject, nodes: Sequence[str]) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """The nodes that one job can have together: of the queue with the most of them first."""
+    """Return groups of nodes that a job can have together: those of the queue with most of them first."""
     left = list(nodes)
     while left:
         reach = {queue.name: [n for n in left if subject.pool_of[n].name in queue.pools] for queue in subject.queues}
@@ -327,7 +325,7 @@ def _roll_call(work: _Work, queue: str, nodes: tuple[str, ...]) -> tuple[str, ..
 
 
 def _run(work: _Work, queue: str, asked: Ask) -> Heard:
-    """Start the programs through the scheduler, and end them when they take too long."""
+    """Start the programs through the scheduler, and end them after the time limit."""
     work.ground.extend(asked.seconds)
     options = {**asked.options, "cluster": _cluster(work.subject, [work.members[name] for name in asked.nodes])}
     python = PYTHON_OF_IMAGE if work.subject.image else PYTHON
@@ -341,7 +339,7 @@ def _run(work: _Work, queue: str, asked: Ask) -> Heard:
 
 
 def _packed(options: Mapping[str, Any]) -> str:
-    """Return options as one argument, compressed: as text, those of a thousand nodes exceed its limit."""
+    """Return options as a compressed argument: the text for a thousand nodes exceeds the limit of an argument."""
     text = json.dumps(options, separators=(",", ":")).encode()
     return "packed:" + base64.b64encode(zlib.compress(text, 9)).decode()
 

@@ -1,7 +1,7 @@
 """Records of training runs in the directory that all nodes share, read on the head.
 
-A run's folder is its user's. What lies there is read as a file of bounded size or not at all: no link is followed, and
-nothing that could be waited for is opened.
+A run's folder belongs to its user. Its content is read as a file of bounded size or not at all: no link is followed,
+and no pipe is opened.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from stampworks.operations.errors import InputError, UnknownError, nearest
 from stampworks.plan import Plan, Roster
 
 NEWEST_MAX = 20
-"""Limit where no run is named."""
+"""Limit if no run is named."""
 BYTES_MAX = 2 << 20
 _TIMEOUT_S = 60.0
 # The script prints a JSON object: names of all runs, and the records of the requested ones; by default the newest.
@@ -50,7 +50,7 @@ print(json.dumps({"names": sorted({name for _, name, _ in found}), "told": told}
 
 @dataclass(frozen=True)
 class Found:
-    """The text of a run's record, or why there is none."""
+    """Return the text of a run's record, or why there is none."""
 
     name: str
     text: str

@@ -37,7 +37,7 @@ _OPTIONS = (
 _OF_ADMINISTRATORS = ("BatchMode=yes", "IdentitiesOnly=yes", "IdentityAgent=none")
 """The cluster's own key, and no other."""
 _OF_USERS = ("PreferredAuthentications=publickey",)
-"""A key of hers, wherever ssh finds one: it may ask her for its passphrase, and for no password."""
+"""Options for a user's own key, wherever ssh finds it: ssh may ask for its passphrase, but for no password."""
 _OF_SSH = re.compile(
     r"kex_exchange_identification|banner exchange|Connection (?:closed|reset|timed out)|Warning: |ssh: |"
     r"Host key verification failed|.*Permission denied \("
@@ -53,7 +53,7 @@ class RemoteError(OperationError):
 
 
 def member(roster: Roster, node: str) -> Member:
-    """The roster's entry for a node; one that is not there is an error that names its neighbours."""
+    """Return the roster's entry for a node; raise an error with similar names for an unknown one."""
     for candidate in roster.members:
         if candidate.name == node:
             return candidate
@@ -62,7 +62,7 @@ def member(roster: Roster, node: str) -> Member:
 
 
 def head(roster: Roster) -> Member:
-    """The controller, where the scheduler's own programs run."""
+    """The controller, which has the scheduler's own programs."""
     for candidate in roster.members:
         if candidate.group == CONTROLLER:
             return candidate
@@ -80,16 +80,16 @@ def door(roster: Roster) -> Member:
 
 
 def ssh_command(roster: Roster, node: str, argv: Sequence[str] = ()) -> list[str]:
-    """The command that runs argv on a node, or logs in when argv is empty.
+    """Return the command that runs argv on a node, or logs in if argv is empty.
 
-    The node's shell sees argv word by word as given, whatever is in it. Its host key is the one its cloud reported:
-    ssh takes it from a command instead of a file, so that there is nothing to clean up and nothing that can be stale.
+    The node's shell sees the words of argv unchanged. Its host key is the one that its cloud reported: ssh gets it from
+    a command instead of a file, so that nothing has to be cleaned up, and nothing can be stale.
     """
     return ssh_line(roster, node, shlex.join(_by(roster, argv)))
 
 
 def ssh_line(roster: Roster, node: str, line: str) -> list[str]:
-    """The same for a line that the node's shell reads. A user gets to most nodes by way of the head."""
+    """Return the same for a line that the node's shell reads. A user reaches most nodes through the head."""
     target, interactive = member(roster, node), []
     if not roster.is_administered and target.group not in (CONTROLLER, LOGIN):
         line, interactive = shlex.join(["ssh", target.name, *([line] if line else [])]), [] if line else ["-t"]
@@ -133,7 +133,7 @@ def ask(roster: Roster, node: str, argv: Sequence[str], timeout_s: float = TIMEO
 
 
 def hear(roster: Roster, node: str, argv: Sequence[str], timeout_s: float, given: str = "") -> tuple[int, str, str]:
-    """Exit code, output and last line of the errors of a program on a node, however it ended."""
+    """Return exit code, output and last error line of a program on a node, however it ended."""
     try:
         code, stdout, stderr = _heard(ssh_command(roster, node, argv), timeout_s, given)
     except subprocess.TimeoutExpired:
@@ -153,7 +153,7 @@ def hear(roster: Roster, node: str, argv: Sequence[str], timeout_s: float, given
 
 
 def _unreached(roster: Roster, node: str, stderr: bytes) -> UnknownError:
-    """Return the error for a node that ssh did not reach. What a proxy says comes before ssh's own words about it."""
+    """Return the error for a node that ssh did not reach. Messages of a proxy come before ssh's own."""
     lines = stderr.decode(errors="replace").splitlines()
     of_proxy = [line for line in lines if line.strip() and not _OF_SSH.match(line)] if roster.proxy else []
     if not of_proxy:
@@ -163,7 +163,7 @@ def _unreached(roster: Roster, node: str, stderr: bytes) -> UnknownError:
 
 
 def _heard(command: list[str], timeout_s: float, given: str) -> tuple[int, bytes, bytes]:
-    """Exit code, output and errors of a command, which is ended when it says too much or takes too long."""
+    """Return exit code, output and errors of a command, which is ended if it prints too much or takes too long."""
     pipe, deadline = subprocess.PIPE, monotonic() + timeout_s
     with (
         _file(given) as stdin,

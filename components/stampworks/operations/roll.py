@@ -1,9 +1,8 @@
 """Renew nodes of a running cluster in waves, each of which is proven before the next.
 
-A wave is a few nodes of one leaf. Its nodes take no more jobs, get a new disk when those they have are through, are
-configured and measured, and take jobs again. The first that does not pass is the last: all others are as before.
-What was begun is written down only with the scheduler, as the reason for which a node takes no jobs, so that the next
-roll goes on with one that was killed anywhere.
+A wave is a few nodes of a leaf. Its nodes are drained, get a new disk after their jobs, are configured and measured,
+and take jobs again. The first failed node ends the roll: all others stay as before. The only record of begun work is
+the scheduler's drain reason, so that the next roll continues after a kill at any point.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ Keep = Callable[[Certificate], None]
 
 _BACK = "to go back, undo the change and run pulumi up"
 _ANSWER_S = 120.0
-"""A scheduler that has just started takes its nodes for silent. Those that still are by then are out of service."""
+"""Seconds until silent nodes count as out of service: a scheduler that has just started has not heard of its nodes."""
 
 
 class RollStoppedError(OperationError):
@@ -57,7 +56,7 @@ class Order:
 
 @dataclass
 class _Work:
-    """A roll, and how far it has come."""
+    """A roll, and its progress."""
 
     order: Order
     progress: Progress
@@ -76,9 +75,9 @@ class _Work:
     proven_again: set[str] = field(default_factory=set)
     """Nodes that were out of service and keep their disk: each is proven once, when it blocks the roll."""
     done: list[str] = field(default_factory=list)
-    """Nodes that take jobs again, or that took none before the roll."""
+    """Nodes that take jobs again, or took none before the roll."""
     proven: dict[str, NodeVerdict] = field(default_factory=dict)
-    """Verdicts of rolls on unchanged nodes: of this one and, under the same terms, of the one before."""
+    """Verdicts of rolls on unchanged nodes: of this roll and, under the same terms, of the previous one."""
     seen: dict[str, Member] = field(default_factory=dict)
 
     @property
@@ -89,7 +88,8 @@ class _Work:
         return service_of(self.plan, self.roster())
 
     def roster(self) -> Roster:
-        """Return all members, dead ones with their last data: the configuration must not depend on who is down."""
+        """Return all members, dead ones with their last data: the configuration must not depend on which nodes are
+        down."""
         now = members(self.plan.cloud, self.plan.name, self.plan.region)
         groups = {group.name for group in self.plan.groups}  # a group that was taken out goes at the end of the `up`
         self.seen |= {member.name: member for member in now.members if member.group in groups}
@@ -102,7 +102,7 @@ def outdated(plan: Plan, content: str) -> Mapping[str, str]:
 
 
 def condemn(plan: Plan, names: Sequence[str], why: str, machine: bool = False) -> None:
-    """Have the next roll renew these nodes, or replace their machines; without a reason, cancel that. The scheduler may
+    """Let the next roll renew these nodes, or replace their machines; without a reason, cancel that. The scheduler may
     not know a broken node yet."""
     nodes = {node.name for group in plan.stamped for node in group.nodes}
     for name in names:
@@ -112,7 +112,7 @@ def condemn(plan: Plan, names: Sequence[str], why: str, machine: bool = False) -
 
 
 def instructions(order: Order, roster: Roster, checks: Mapping[str, str], attached: Attached) -> dict[str, Any]:
-    """The inventory with which the playbook configures some nodes of the roster, the others being as they are."""
+    """Inventory with which the playbook configures some nodes of the roster, and leaves the others unchanged."""
     plan = order.plan
     files = port_of(plan.scheduler.kind).files(plan, roster)
     ends = endings(plan.cloud, plan.name, plan.region)
@@ -122,7 +122,7 @@ def instructions(order: Order, roster: Roster, checks: Mapping[str, str], attach
 def roll(order: Order, earlier: Certificate | None, progress: Progress, play: Play, keep: Keep) -> None:
     """Renew all outdated nodes.
 
-    A node that failed the last time, as the earlier certificate says, has to pass before others are begun.
+    A node that failed the last time, as the earlier certificate says, has to pass before others begin.
     """
     plan = order.plan
     late = outdated(plan, order.content)
@@ -149,7 +149,7 @@ def roll(order: Order, earlier: Certificate | None, progress: Progress, play: Pl
         raise
     except (OperationError, configuration.PlaybookFailed, renewal(plan.cloud).Failure) as error:
         what, _, hint = str(error).partition("\n  hint: ")
-        hint = f"{hint or 'repair the named problem and run pulumi up, which goes on'}; {_BACK}"
+        hint = f"{hint or 'repair the named problem and run pulumi up, which continues'}; {_BACK}"
         raise _stopped(work, what, [], hint) from error
 
 
@@ -168,7 +168,8 @@ def _known(service: Service) -> dict[str, NodeStanding]:
 def _await_all(work: _Work) -> None:
     """Wait for all nodes, so that the configuration is complete: for a head that this `up` replaced, and new nodes.
 
-    Who is to be made anew and is away, for it has not come back from its last disk, is so at once: no job runs there.
+    A node that is to be renewed and did not return from its last disk replacement is renewed at once: no job runs
+    there.
     """
     plan = work.plan
     all_ = [wanted(group) for group in plan.stamped]
@@ -212,8 +213,8 @@ def _on_its_way(work: _Work, name: str, known: Mapping[str, NodeStanding]) -> bo
 
 
 def _make_head_anew(work: _Work) -> None:
-    """Renew the head. Jobs continue without it. It comes first: a newer scheduler supports older nodes, and not the
-    other way round."""
+    """Renew the head. Jobs continue without it. It comes first: a newer scheduler supports older nodes, and not vice
+    versa."""
     plan = work.plan
     heads = [node.name for node in plan.controller.nodes]
     if late := [name for name in heads if name in work.pending]:
@@ -261,7 +262,7 @@ def _repairable(work: _Work, out: Collection[str], known: Mapping[str, NodeStand
 def _prove_again(work: _Work, names: Sequence[str], known: Mapping[str, NodeStanding]) -> None:
     """Configure nodes that are out of service, prove them, and return those that pass.
 
-    Without that, an `up` would stop at a problem that it has just repaired: its own proof comes after the roll.
+    Otherwise an `up` would stop at a problem that it has just repaired: its own proof comes after the roll.
     """
     plan, service = work.plan, work.service()
     work.proven_again |= {*names}
@@ -280,7 +281,7 @@ def _prove_again(work: _Work, names: Sequence[str], known: Mapping[str, NodeStan
 
 
 def _make_room(known: Mapping[str, NodeStanding], out: Collection[str]) -> str:
-    """Return a hint that names what works for nodes that are out of service."""
+    """Return a hint with the remedies for nodes that are out of service."""
     held = {name: why for name in sorted(out) if (why := known[name].held)}
     users = [name for name, why in held.items() if why.lasting and why.by != "cloud"]
     others = [name for name in sorted(out) if name not in users]
@@ -291,9 +292,9 @@ def _make_room(known: Mapping[str, NodeStanding], out: Collection[str]) -> str:
 
 
 def next_wave(plan: Plan, pending: Collection[str], out: Collection[str], busy: Collection[str]) -> list[str]:
-    """First nodes that are out of service anyway, then idle ones, then those with jobs; each time of one leaf only.
+    """Order the nodes: first those out of service, then idle ones, then busy ones, each wave from a single leaf.
 
-    What goes wrong with a wave does so in one place, which is what leaves are for.
+    A wave that fails then affects a single place.
     """
     most = dict(plan.roll.unavailable_max)
     for pool in plan.pools:
@@ -336,11 +337,11 @@ def _carry_out(work: _Work, wave: Sequence[str], late: Sequence[str]) -> None:
 
 
 def _vacated(work: _Work, wave: Sequence[str]) -> tuple[list[str], dict[str, DrainReason]]:
-    """Wait until the nodes are free, and return those to resume after a pass, and the reasons that hold the others.
+    """Wait until the nodes are free.
 
-    A person's are that person's, and a machine that its cloud ends is still that one. What a proof had against a node
-    is for a proof to take back, which comes after the roll; what the health check or Slurm itself had was about the old
-    disk.
+    Return those to resume after a pass, and the reasons that hold the others. A person's drain stays, and so does the
+    end of a machine's capacity. A failed proof stays until the proof after the roll; reasons of the health check or
+    Slurm concerned the old disk.
     """
     plan, service, proves = work.plan, work.service(), work.plan.proof.level != "none"
     limit, again = plan.scheduler.drain_timeout_minutes, plan.roll.jobs == "requeue"
@@ -355,7 +356,7 @@ def _vacated(work: _Work, wave: Sequence[str]) -> tuple[list[str], dict[str, Dra
 
 
 def _because(work: _Work, name: str, reason: DrainReason) -> DrainReason:
-    """Return the reason with why the node is made anew, so that everybody sees what a user has said."""
+    """Return the drain reason with the reason for the renewal, so that all users see it."""
     why = work.reasons.get(name, "")
     return kept(replace(reason, text=f"{reason.text}: {why}")) if why else reason
 

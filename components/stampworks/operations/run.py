@@ -11,7 +11,7 @@ from stampworks.plan import Plan, Queue
 
 
 class TooFewNodesError(OperationError):
-    """Fewer nodes can take a command now than it is for."""
+    """Fewer nodes can take a command now than requested."""
 
 
 @dataclass(frozen=True)
@@ -19,14 +19,14 @@ class RunOptions:
     """Nodes and user of a command."""
 
     nodes: int = 0
-    """0 for all that can take it."""
+    """Number of nodes; 0 for all that can take the command."""
     pool: str = ""
-    """Empty for those of the default queue."""
+    """Pool of the nodes; empty for the default queue."""
     user: str = "root"
     gpus: int | None = None
-    """Accelerators of each node; None for all that each of them has."""
+    """Accelerators of each node; None for all of them."""
     wait: bool = False
-    """Whether nodes on which other jobs run are waited for, as long as that takes."""
+    """Whether to wait for busy nodes, for any time."""
 
 
 @dataclass(frozen=True)
@@ -38,14 +38,14 @@ class CommandRun:
     command: tuple[str, ...]
     """The local command that starts it, streams its output and ends with its exit code."""
     left_out: tuple[str, ...] = ()
-    """Nodes that it could have run on and that cannot take it now, and why, in words."""
+    """Nodes that cannot take it now although requested, and the reason, in words."""
 
 
 class Commands(Protocol):
     """A scheduler that runs commands of people."""
 
     def prepare(self, argv: Sequence[str], asked: RunOptions) -> CommandRun:
-        """Prepare one task on each requested node. Raise an error when too few nodes can take it."""
+        """Prepare a task on each requested node. Raise an error if too few nodes can take it."""
 
     def cancel(self, run: CommandRun) -> None:
         """Cancel a job whose ssh ended early; ignore a silent cluster."""
@@ -55,7 +55,7 @@ class Commands(Protocol):
 
 
 def queue_of(plan: Plan, pool: str) -> Queue:
-    """The queue of a pool, or the default one."""
+    """Queue of a pool, or the default one."""
     queues = plan.scheduler.queues
     pools = [group.name for group in plan.pools]
     if pool in [group.name for group in plan.scheduling_only]:

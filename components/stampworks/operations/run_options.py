@@ -39,7 +39,7 @@ except OptionError as error:
 
 
 def merged(declared: Mapping[str, Any], file: str, set_by_hand: Sequence[str]) -> dict[str, Any]:
-    """All that is asked for; later words win. `file` is the text of a JSON object, or empty."""
+    """All requested options; later ones win. `file` is the text of a JSON object, or empty."""
     found: dict[str, Any] = json.loads(json.dumps(declared))
     asked: dict[str, Any] = {}
     if file:
@@ -48,7 +48,7 @@ def merged(declared: Mapping[str, Any], file: str, set_by_hand: Sequence[str]) -
         _set(asked, setting)
     if own := [name for name in asked if name in OWN]:
         raise InputError(f"{own[0]} is not an option of a run: submit sets it", f"leave {own[0]} out")
-    if asked.get("layout", "tp") != "tp":  # the declared degree is of the declared layout
+    if asked.get("layout", "tp") != "tp":  # the declared degree belongs to the declared layout
         found.pop("tensor_parallel", None)
     _merge(found, asked)
     return found

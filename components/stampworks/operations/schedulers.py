@@ -1,4 +1,4 @@
-"""The only place that chooses a scheduler. Each is imported when it is chosen: no verb waits for the other one."""
+"""The only place that chooses a scheduler. Each is imported when chosen, so that no verb waits for the other."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Nodes in and out of service, in the same words whichever scheduler runs the jobs: part of its port."""
+"""Drain and return nodes with the same words for each scheduler: part of its port."""
 
 from __future__ import annotations
 
@@ -67,10 +67,10 @@ def vacate(
     poll_s: float = 1.0,
     again: bool = False,
 ) -> None:
-    """Drain nodes and wait until no job runs there. Requeue jobs that allow it, if requested.
+    """Drain nodes and wait until no job runs there.
 
-    When it cannot get there, for time, for an interrupt or because the scheduler stopped answering, the nodes it held
-    take jobs again: a change that failed leaves the cluster as it was. What others hold keeps their reason.
+    Requeue jobs that allow it, if requested. After a timeout, an interrupt or a silent scheduler, the nodes that it
+    drained take jobs again: a failed change leaves the cluster as it was. Nodes that others hold keep their reason.
     """
     known = service.held(list(reasons))
     own = [name for name, reason in known.items() if reason is None or reason.by == "stampworks"]
@@ -101,4 +101,4 @@ def vacate_for_good(
             return
     service.give_back_own(reasons)
     what = f"{', '.join(free)} did not stay held, {_TIMES} times: {AS_BEFORE}"
-    raise OperationError(what, "find out who returns them, and run it again")
+    raise OperationError(what, "find the user or program that returns them, and run it again")

@@ -1,4 +1,4 @@
-"""The state of a cluster and of its nodes, as its scheduler says it: whole, and as tables."""
+"""State of a cluster and of its nodes by its scheduler, as data and as tables."""
 
 from __future__ import annotations
 

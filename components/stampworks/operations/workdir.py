@@ -1,4 +1,4 @@
-"""The folder that a job takes along: its files and their digests."""
+"""The working directory of a job: its files and their digests."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ _LESS = "put data on the cluster's storage, and list files that the job does not
 def _of_git(folder: Path) -> list[str] | None:
     """Return the files that git would commit, without deleted ones; None outside of a work tree.
 
-    A folder that git lists is a repository of its own, as a submodule is: it is asked in turn.
+    A folder that git lists is a separate repository, such as a submodule: it is read in turn.
     """
     command = ["git", "-C", str(folder), "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
     try:

@@ -1,4 +1,4 @@
-"""The size of a checkpoint, and the time that storage takes to write and to read it."""
+"""Size of a checkpoint, and the time to write and read it."""
 
 from __future__ import annotations
 
@@ -68,18 +68,17 @@ def _seconds(size_bytes: float, storage: Bound, done: str) -> Bound:
 
 
 def reachable(storage: Bound | catalog.Unknown, clients: Sequence[tuple[int, Bound | catalog.Unknown]]) -> Bound:
-    """Return the lower one of two limits in GB/s: of the storage, and of its clients, given as pairs (nodes, rate of
-    each).
+    """Return the lower of two limits in GB/s: of the storage, and of its clients, given as pairs (nodes, rate of each).
 
-    A known limit applies even if the other one is unknown. Raises UnknownFactError when both are.
+    A known limit applies even if the other is unknown. Raise UnknownFactError if both are.
     """
     reached = [(nodes, each) for nodes, each in clients if isinstance(each, Bound)]
     if len(reached) < len(clients):
         if isinstance(storage, catalog.Unknown):
-            raise UnknownFactError("the catalog knows neither what the storage has nor what a client of it reaches")
-        return Bound(storage.value, f"{storage.why}; what its clients reach is unknown, and may be less")
+            raise UnknownFactError("the catalog has neither the rate of the storage nor that of its clients")
+        return Bound(storage.value, f"{storage.why}; the rate of its clients is unknown, and may be lower")
     total = sum(nodes * each.value for nodes, each in reached)
     why = " + ".join(f"{nodes} x {figure(each.value)} GB/s, {each.why}" for nodes, each in reached)
     if isinstance(storage, catalog.Unknown):
-        return Bound(total, f"{why}; what the storage has is unknown, and may be less")
+        return Bound(total, f"{why}; the rate of the storage is unknown, and may be lower")
     return min(storage, Bound(total, why), key=lambda bound: bound.value)

@@ -1,7 +1,7 @@
 """Common properties of collectives on any hardware.
 
-Bandwidths of collectives are bus bandwidths in GB/s, as nccl-tests prints them: the bytes that a link of a ring would
-have carried, over the time. Sizes are bytes of the whole buffer of one rank, also as nccl-tests prints them.
+Bandwidths of collectives are bus bandwidths in GB/s, as in nccl-tests: the bytes that a link of a ring would have
+carried, over the time. Sizes are bytes of the whole buffer of a rank, also as in nccl-tests.
 """
 
 from __future__ import annotations

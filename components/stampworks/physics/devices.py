@@ -74,7 +74,7 @@ def matmul(machine: catalog.Machine) -> Bounds:
     """Return the bounds of dense bf16 on one accelerator with random operands, in TFLOP/s."""
     row = _accelerator(machine)
     peak = known(row.bf16_dense_tflops, f"the bf16 peak of {row.name}")
-    best = known(row.bf16_measured_tflops, f"what a matmul on {row.name} reached")
+    best = known(row.bf16_measured_tflops, f"rate of a matmul on {row.name}")
     return Bounds(
         Bound(
             min(peak, UNTRIED_SHARE * best),

@@ -57,7 +57,7 @@ class Rate:
 
 @dataclass(frozen=True)
 class Estimate:
-    """The answer; None when the question does not determine it, and an assumption says why."""
+    """The answer; None if the question does not determine it, with a reason in the assumptions."""
 
     gpu_days: float | None
     wall_days: float | None

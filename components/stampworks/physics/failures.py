@@ -31,7 +31,7 @@ def mtbf_range_hours(accelerators: int, deployments: Iterable[catalog.Deployment
 def interval_s(blocked_s: float, mtbf_s: float) -> Bound:
     """Return the best interval between checkpoints (Young, and Daly after him): the minimum of C / T + T / 2M."""
     if blocked_s <= 0 or mtbf_s <= 0:
-        raise ValueError("a checkpoint takes time, and so does what lies between two failures")
+        raise ValueError("the time of a checkpoint and between failures is positive")
     value = sqrt(2 * blocked_s * mtbf_s)
     return Bound(
         value, f"sqrt(2 x {figure(blocked_s)} s that a checkpoint blocks x {figure(mtbf_s)} s between failures)"

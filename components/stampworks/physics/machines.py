@@ -15,7 +15,7 @@ from stampworks.text.amounts import counted
 WIRE_SHARE = 0.99
 """The maximum share of data on a link; the rest is packet headers."""
 REDUCED_SHARE = 1.1
-"""Factor where the switch adds up, one percent above the published value: busbw of 487 GB/s on NVLink of 450 (2 x
+"""Factor for in-network reduction, one percent above the published value: busbw of 487 GB/s on NVLink of 450 (2 x
 p5)."""
 BROKEN_SHARE = 0.5
 """Share of a plain ring that a machine with half of its links dead can still reach."""
@@ -46,7 +46,7 @@ class Latency:
     fill_us_max: float
 
     def time_us(self, bytes_us: float) -> float:
-        """Return the time of a collective, from the time that its bytes take at the full rate."""
+        """Return the time of a collective, given the time of its bytes at the full rate."""
         return self.start_us + bytes_us + min(2 * sqrt(self.fill_us * bytes_us), self.fill_us_max)
 
 

@@ -114,8 +114,8 @@ def gathered(model: Transformer, layout: Layout) -> Bound:
 
 
 def activations(model: Transformer, layout: Layout, samples: int, recomputed: bool) -> Bound:
-    """Return the bytes that are kept of `samples` samples for the backward pass. `recomputed`: inputs of all layers,
-    and one whole layer."""
+    """Return the bytes of `samples` samples that the backward pass needs. `recomputed`: inputs of all layers, and one
+    whole layer."""
     layers, sequence = known_shape(model, "layers", "sequence")
     tokens = samples * ceil(sequence / layout.context)
     mine = ceil(layers / layout.pipeline)
@@ -268,8 +268,8 @@ def suggested(
 ) -> Need | None:
     """Return the first layout that fits with one sample at once, preferably without recomputation.
 
-    Layouts in which a step of `batch` samples has work for each copy are preferred to those that need more samples.
-    None when nothing fits, or when it is unknown.
+    Layouts in which a step of `batch` samples has work for each copy come before those that need more samples. Return
+    None if nothing fits, or if it is unknown.
     """
     busy = [layout for layout in layouts if batch is not None and layout.copies <= batch]
     for some in (busy, layouts):

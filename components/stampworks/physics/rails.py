@@ -16,12 +16,12 @@ ROUND_US = 10.0
 CROWDED_ROUND_US = 15_000.0
 """The longest observed time of a round with more ranks than cores."""
 SHAPER_SHARE = 1.02
-"""Accuracy of a shaper: 192 Mb/s of data were measured where 191.3 fit."""
+"""Accuracy of a shaper: 192 Mb/s of data were measured, and 191.3 fit."""
 HEALTHY_SHARE = 0.75
 """Minimum share of a healthy link: measured collectives come within 4 % of the ceiling, and a link at half its rate
 reaches half of it."""
 HEALTHY_SHARES: Mapping[Operation, float] = {"all_to_all": 0.4, "send_recv": 0.55}
-"""Minimum share where all ranks send independently, and streams take turns on a link. Sound links reached 0.53 and 0.63
+"""Minimum share if all ranks send independently, and streams take turns on a link. Healthy links reached 0.53 and 0.63
 of the ceiling, and a link at half its rate reached half of that."""
 
 
@@ -34,11 +34,11 @@ def collective_on_rails(
     rails: int = 1,
     worst_order: bool = False,
 ) -> Bounds:
-    """Return the bounds of a collective with one rank a node over rails of this rate, in leaf order or in the worst
-    one."""
+    """Return the bounds of a collective with a rank on each node over rails of this rate, in leaf order or in the worst
+    order."""
     ranks = sum(leaf.nodes for leaf in leaves)
     if ranks < 2 or size_bytes < 1:
-        raise ValueError("a collective has two ranks and a byte")
+        raise ValueError("a collective has at least two ranks and a byte")
     link = _slowest_link(operation, rate_mbps, leaves, fabric, worst_order)
     moved = bus_factor(operation, ranks) * size_bytes / rails
     rounds = _rounds(operation, ranks)
@@ -91,10 +91,10 @@ def _all_to_all_link(rate_mbps: int, leaves: Sequence[LeafLoad], fabric: catalog
 
 def _healthy(operation: Operation) -> str:
     if operation in HEALTHY_SHARES:
-        return "streams that take turns on a link leave sound ones more than half of the ceiling"
+        return "streams that take turns on a healthy link get more than half of the ceiling"
     return "healthy ones come within 4 % of the ceiling"
 
 
 def _rounds(operation: Operation, ranks: int) -> int:
-    """Return how often a rank waits for another one in the plain algorithm."""
+    """Return how often a rank waits for another in the plain algorithm."""
     return {"all_reduce": 2 * (ranks - 1), "send_recv": 1}.get(operation, ranks - 1)

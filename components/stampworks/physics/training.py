@@ -43,7 +43,7 @@ def best_tflops(machine: catalog.Machine, precision: Precision) -> tuple[float, 
     peak, row = peak_tflops(machine, precision), _accelerator(machine)
     if precision == "float8":
         return peak.value, "of its maker's fp8"
-    return known(row.bf16_measured_tflops, f"what a matmul on {row.name} reached"), "of the best published matmul"
+    return known(row.bf16_measured_tflops, f"rate of a matmul on {row.name}"), "of the best published matmul"
 
 
 def published(
@@ -178,7 +178,7 @@ def communication_seconds(moved: Sequence[Traffic], machine: catalog.Machine, no
             f"{each.times} x {each.operation.replace('_', '-')} of {figure(each.size_bytes / 1e9)} GB at "
             f"{figure(busbw)} GB/s ({each.what}) {figure(seconds)} s"
         )
-    return Bound(total, " + ".join(words) or "one rank says nothing")
+    return Bound(total, " + ".join(words) or "a single rank sends nothing")
 
 
 def compute_seconds(model: Transformer, tokens: float, ranks: int, tflops: float, of: str) -> Bound:

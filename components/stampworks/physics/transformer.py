@@ -22,7 +22,7 @@ class Transformer:
     """A model; None means not given, and no default replaces it."""
 
     parameters: int
-    """All parameters, including those of experts that a token does not use."""
+    """All parameters, including those of inactive experts."""
     layers: int | None = None
     hidden: int | None = None
     heads: int | None = None
@@ -40,7 +40,7 @@ class Transformer:
     """Experts of each layer, including one that all tokens pass through."""
     experts_per_token: int = 1
     active: int | None = None
-    """Parameters that a token passes through; None: all."""
+    """Active parameters of a token; None: all."""
     head: int | None = None
     """Width of the query and key of one head; None: all queries together are as wide as a layer."""
     value_head: int | None = None
@@ -59,7 +59,7 @@ class Transformer:
 
     @property
     def used(self) -> int:
-        """Parameters that a token passes through; all of them without experts."""
+        """Active parameters of a token; all of them without experts."""
         return self.active or self.parameters
 
     @property

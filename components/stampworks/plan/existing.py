@@ -6,7 +6,7 @@ from stampworks.plan.whole import Plan
 
 
 def existing_parts(plan: Plan) -> list[tuple[str, str]]:
-    """Return what each existing part is for, and its id. No step changes or deletes any of them."""
+    """Return the purpose and the id of each existing part. No step changes or deletes any of them."""
     found: list[tuple[str, str]] = []
     if existing := plan.network.existing:
         found.append(("network", existing.vpc))

@@ -15,9 +15,9 @@ from stampworks.plan.conversion import to_dict
 IDENTITY: Final = {"apart": "identity"}
 """Values that distinguish equal clusters: the name, the address ranges, the places of files."""
 COUNTED: Final = {"counted": True}
-"""A list whose entries are identity, but whose length counts."""
+"""A list whose entries only identify, but whose length counts."""
 RELEASE: Final = {"apart": "release"}
-"""The software, which sibling clusters get one after the other. The node image depends on it."""
+"""Software of a release, which sibling clusters get one after the other. The node image depends on it."""
 WORDS: Final = {"apart": "words"}
 """Derivations for people: they explain a number, and the number itself counts."""
 UNORDERED: Final = {"order": "free"}

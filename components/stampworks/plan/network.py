@@ -29,7 +29,7 @@ DATABASE = "database"
 
 @dataclass(frozen=True)
 class Subnet:
-    """A part of the cluster's range, from which the cloud, if there is one, assigns addresses."""
+    """A part of the cluster's range, from which the cloud, if any, assigns addresses."""
 
     name: str
     cidr: str = field(metadata=IDENTITY)
@@ -79,18 +79,18 @@ class ExistingSubnet:
     zone: str
     id: str
     entry: int = field(metadata=WORDS)
-    """Its index in the declaration, which may list subnets of other zones, too."""
+    """Index in the declaration, which may list subnets of other zones, too."""
 
 
 @dataclass(frozen=True)
 class ExistingNetwork:
-    """A network of the account's owners. The cluster uses it, and neither changes nor deletes any part of it."""
+    """An existing network of the account. The cluster uses it, and neither changes nor deletes any part of it."""
 
     vpc: str
     subnets: tuple[ExistingSubnet, ...]
-    """One for each subnet of the plan."""
+    """Subnets in the order of the plan's."""
     nodes_group: str
-    """Security group of nodes; empty, like the next one, when the cluster makes its own."""
+    """Security group of nodes; empty, like the next one, if the cluster creates its own."""
     storage_group: str
 
     def subnet(self, name: str) -> ExistingSubnet:
@@ -103,7 +103,7 @@ class Network:
     """The addresses of a cluster, and the existing network that it may use."""
 
     cidr: str = field(metadata=IDENTITY)
-    """The whole range that the cluster may use; empty when nodes come with addresses."""
+    """The whole range of the cluster; empty if nodes have their own addresses."""
     management_cidr: str = field(metadata=IDENTITY)
     gateway: str = field(metadata=IDENTITY)
     """The machine room's address on the management network, from which the toolkit reaches the nodes. Empty on a
@@ -127,7 +127,7 @@ class Network:
 
 @dataclass(frozen=True)
 class AccountTerms:
-    """Terms of the account's owners for all that the cluster makes in it; each is empty when there is none."""
+    """Requirements of the account's owners for all created resources; empty if there are none."""
 
     key: str = ""
     """The key that encrypts disks, file systems, buckets and the database."""
@@ -163,9 +163,9 @@ class Rail:
     """Empty when its ports have no address in the cluster's range."""
     rate_mbps: int
     trunks: tuple[Trunk, ...]
-    """One for each leaf; empty when a single leaf holds every node and no spine is needed."""
+    """Trunks, one for each leaf; empty if a single leaf holds every node and no spine is needed."""
     core_trunks: tuple[Trunk, ...] = ()
-    """One for each spine, which carries all traffic of its leaves. Empty with one spine at most, or with real
+    """Uplinks of spines, one for each, with all traffic of its leaves. Empty with at most one spine, or with real
     spines."""
 
 
@@ -194,7 +194,7 @@ class Fabric:
     oversubscription: int | None
     """Ratio of the rails of a leaf to its trunk: 1, 2 or 4; None when the fabric belongs to the cloud."""
     leaf_nodes: int | None
-    """None when the cloud places the nodes."""
+    """Nodes of a leaf; None if the cloud places the nodes."""
     rails: tuple[Rail, ...]
     leaves: tuple[Leaf, ...]
     spine_leaves: int = 0

@@ -24,7 +24,7 @@ class Machine:
     """Slurm's name for the accelerator type, for example h100."""
     accelerators: int
     accelerator_memory_gib: int | None
-    """None, here and below, when the figure is not published."""
+    """Value, here and below; None if it is not published."""
     cores: int | None
     threads: int | None
     """Hardware threads per core."""
@@ -42,9 +42,9 @@ class Node:
 
     name: str
     address: str = field(metadata=IDENTITY)
-    """Empty for a node of a scheduling-only pool, and where the cloud assigns addresses."""
+    """Address; empty for a node of a scheduling-only pool, and if the cloud assigns addresses."""
     rail_addresses: tuple[str, ...] = field(metadata=IDENTITY | COUNTED)
-    """One address for each rail of the node; an empty string where the port has no address."""
+    """One address for each rail of the node; an empty string for a port without an address."""
     leaf: str
     """Empty for a node that has no rails."""
 
@@ -105,10 +105,11 @@ class Launch:
 
     @property
     def of_machine(self) -> Launch:
-        """Return the parameters without those of the image: a machine that gets a new root disk keeps the rest.
+        """Return the parameters without those of the image: a machine with a new root disk keeps the rest, including
+        the instructions of its first boot.
 
-        It also keeps its first-boot instructions. A machine that was started with an agent package installs it,
-        whatever the version. A machine whose image was to contain the agent installs nothing.
+        A machine that was started with an agent package installs it, whatever its version. A machine whose image was to
+        contain the agent installs nothing.
         """
         agent = "a package" if self.agent else ""
         return replace(self, image="", published_image="", prepared=False, user="", root_device="", agent=agent)
@@ -142,7 +143,7 @@ class Scratch:
 
 @dataclass(frozen=True)
 class Group:
-    """The members of one pool, the controller or the login nodes: at most one resource on every cloud."""
+    """Maximum number of nodes, for which everything else is sized."""
 
     name: str
     role: Role
@@ -158,17 +159,17 @@ class Group:
     """Number of the fabric's rails, counted from the first, that each node is on; None when its NICs are unknown."""
     purchase: Purchase
     zone: str = field(metadata=IDENTITY)
-    """Empty when the cloud has no zones, or chooses one."""
+    """Zone; empty if the cloud has no zones, or chooses one."""
     reservation: str = field(metadata=IDENTITY)
     """The cloud's name for the reserved capacity; empty for none."""
     launch: Launch | None = None
-    """None when no cloud starts the nodes."""
+    """Launch parameters; None if no cloud starts the nodes."""
     fallbacks: tuple[Offer, ...] = ()
     """Alternative ways to buy elastic nodes, in this order, while the group's own purchase has no capacity."""
     hardware: tuple[str, ...] = field(default=(), metadata=RELEASE)
     """Hardware roles of the release that the group's nodes need."""
     scratch: Scratch | None = field(default=None, metadata=RELEASE)
-    """None when no local disks are known."""
+    """Local disks as one file system; None if none are known."""
     storage_interfaces: int = 0
     """Number of fabric NICs that a node uses for file systems; 0 when it reaches none over the fabric."""
 

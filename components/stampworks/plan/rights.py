@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Right:
-    """An action on resources of one pattern, as calls of an `up` ask for it."""
+    """An action on resources of a pattern, as required by calls of an `up`."""
 
     action: str
     resource: str
-    """Pattern of the resources; `{account}` stands for the account. `*` where the cloud knows no single resources."""
+    """Pattern of the resources; `{account}` stands for the account. `*` for actions without resources."""
     given: tuple[tuple[str, str], ...] = ()
     """Facts about the call that a policy may ask for: names of conditions and their values."""
     once: bool = False

@@ -11,7 +11,7 @@ from typing import Final
 
 @dataclass(frozen=True)
 class Member:
-    """One node that is in the cluster now, as its cloud reports it."""
+    """A member of the cluster, as its cloud reports it."""
 
     name: str
     group: str
@@ -42,7 +42,7 @@ class Ending:
 
 @dataclass(frozen=True)
 class Refusal:
-    """A failed attempt of a cloud to start a machine of a group; the most recent one."""
+    """The latest failed attempt of a cloud to start a machine of a group."""
 
     group: str
     at: str
@@ -81,7 +81,7 @@ class Roster:
     cluster: str
     cloud: str
     reach: tuple[str, ...]
-    """Command prefix that runs another command where the members are reachable; empty when that is this machine."""
+    """Command prefix that runs another command in the members' network; empty if that is this machine's."""
     user: str
     """The login user."""
     identity_file: str

@@ -94,7 +94,7 @@ class User:
     name: str
     uid: int
     accounts: tuple[str, ...] = field(metadata=FIRST)
-    """The first one is charged when a job names none."""
+    """Accounts of the user; a job without an account is charged to the first one."""
     groups: tuple[str, ...] = field(default=(), metadata=UNORDERED)
     keys: tuple[str, ...] = field(default=(), metadata=UNORDERED)
     """Public ssh keys, each one line."""
@@ -106,24 +106,24 @@ class User:
 
 @dataclass(frozen=True)
 class Team:
-    """People who share files."""
+    """Users who share files."""
 
     name: str
     gid: int
     folder: str = ""
-    """Theirs on storage that all nodes see; empty where there is none."""
+    """Folder of the team on storage that all nodes mount; empty if there is none."""
 
 
 @dataclass(frozen=True)
 class Directory:
-    """A server of LDAP that knows more people and groups. Nodes ask it through SSSD."""
+    """An LDAP server with additional users and groups. Nodes query it through SSSD."""
 
     uri: str
     base: str
     start_tls: bool
     """Whether a connection begins TLS. With an ldaps:// URI it is TLS from the start."""
     ca: str
-    """Certificates that vouch for the server, in PEM; empty for those that nodes trust."""
+    """Certificates of the server's authority, in PEM; empty for those that nodes trust."""
     bind: str
     """The entry as which nodes ask, with a password that is no part of a plan; empty for none."""
     group_members: Literal["names", "entries"]
@@ -161,7 +161,7 @@ class AddOn:
     """Empty when no chart is published."""
     repository: str = field(metadata=RELEASE)
     version: str = field(metadata=RELEASE)
-    """Empty when the cloud chooses the version that fits its Kubernetes; then the add-on is one of the parts."""
+    """Version; empty if the cloud chooses one that fits its Kubernetes: then the add-on is one of the parts."""
     namespace: str
     needs: tuple[str, ...]
     """Names of the add-ons that must be installed before it."""

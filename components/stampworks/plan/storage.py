@@ -14,7 +14,7 @@ class Storage:
     name: str
     kind: str
     tier: str
-    """Empty when not declared, like 0 and none below. That is valid where the catalog has at most one choice."""
+    """Value; empty if not declared, like 0 and none below. That is valid if the catalog has at most one choice."""
     capacity: int
     """Capacity in the unit in which this kind is sold; GiB for most kinds."""
     mbps_per_tib: int
@@ -32,11 +32,11 @@ class Storage:
     expire_days: int = 0
     """Days after which objects of a bucket expire; 0: never."""
     expire_folder: str = ""
-    """The folder whose objects expire; empty for the whole bucket."""
+    """Folder whose objects expire; empty for the whole bucket."""
     homes: bool = False
-    """Whether homes are declared to be here, and not on the first one that can have them."""
+    """Whether homes are declared to be here, and not on the first suitable storage."""
     existing: str = field(default="", metadata=IDENTITY)
-    """The cloud's name for a file system or bucket of the account's owners; empty for one that the cluster makes."""
+    """The cloud's name for an existing file system or bucket; empty for one that the cluster creates."""
     driver: str = field(default="", metadata=RELEASE)
     """The cloud's name for the CSI driver that mounts it in pods; empty without a Kubernetes run by the cloud."""
 
@@ -103,4 +103,4 @@ class Attached:
     database: str = ""
     """Host of the accounting database; empty when it runs on the controller."""
     database_authorities: str = ""
-    """URL of the certificate authorities that sign the database's certificate; empty when there are none."""
+    """URL of the certificate authorities of the database; empty if there are none."""

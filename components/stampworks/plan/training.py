@@ -59,7 +59,7 @@ class Model:
     """Number of the first layers, which have no experts."""
     dense_ffn: int | None
     active: int | None
-    """Parameters that a token passes through; None: all."""
+    """Active parameters of a token; None: all."""
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ class Training:
     tracker: Tracker
     checkpoints: Checkpoints
     node_ranks: int
-    """Ranks per node; 0: one for each accelerator, or one in all."""
+    """Ranks on each node; 0: one for each accelerator, or a single one without any."""
     ranks: tuple[tuple[str, int], ...] = field(metadata=UNORDERED)
     """Derived ranks per node of each pool."""
     peak_tflops: tuple[tuple[str, float], ...] = field(metadata=UNORDERED)

@@ -45,14 +45,14 @@ class Plan:
     name: str = field(metadata=IDENTITY)
     cloud: str
     region: str = field(metadata=IDENTITY)
-    """Empty where the cloud has no regions."""
+    """Region; empty if the cloud has none."""
     release: Release = field(metadata=RELEASE)
     network: Network
     fabric: Fabric
     groups: tuple[Group, ...] = field(metadata=NUMBERED)
     """The controller first, then the pools as declared, then the login nodes."""
     storage: tuple[Storage, ...] = field(metadata=FIRST)
-    """Runs keep their folders on the first one."""
+    """Storage; the first one has the folders of runs."""
     scheduler: Scheduler
     users: tuple[User, ...] = field(metadata=UNORDERED)
     tags: tuple[Tag, ...] = field(metadata=UNORDERED | IDENTITY)
@@ -67,13 +67,13 @@ class Plan:
     teams: tuple[Team, ...] = field(default=(), metadata=UNORDERED)
     """The declared groups of users."""
     directory: Directory | None = None
-    """People whose accounts are kept elsewhere, beside the users."""
+    """Directory of additional users; None without one."""
     account: AccountTerms = field(default=AccountTerms(), metadata=IDENTITY)
     image_parts: tuple[Software, ...] = field(default=(), metadata=RELEASE)
-    """Parts of the vendor's image that nodes with such hardware boot, by role. Nodes are compared with them, and none
-    is installed. Empty where no node boots one."""
+    """Parts of the vendor's image for nodes with such hardware, by role. Nodes are compared with them, and none is
+    installed. Empty if no node boots such an image."""
     hosts: Hosts | None = field(default=None, metadata=IDENTITY)
-    """None where the cloud makes the machines."""
+    """Existing machines of the cluster; None if the cloud creates them."""
 
     @property
     def controller(self) -> Group:
@@ -116,6 +116,6 @@ class Plan:
 
 
 def fingerprint(plan: Plan) -> str:
-    """Return a digest that all stamps of one cluster share and that changes with any other part of the declaration."""
+    """Return a digest that all stamps of a cluster share and that changes with any other part of the declaration."""
     text = json.dumps(common(plan), sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()[:16]

@@ -90,10 +90,10 @@ def _uncounted(plan: Plan) -> Iterator[str]:
     """Name further items that the cloud bills, by use or without a price in the catalog."""
     launches = CLOUDS[plan.cloud].launches
     if launches is None:
-        yield "whatever else is billed, as disks and traffic may be"
+        yield "other billed items, such as disks and traffic"
         return
     if plan.network.existing:
-        yield "what its owners bill for the existing network"
+        yield "the owners' bill for the existing network"
     elif plan.network.egress == "nat":
         yield "each GB that passes through the NAT gateway"
     if {*plan.network.endpoints} - {*launches.routed} and not plan.network.existing:
@@ -102,7 +102,7 @@ def _uncounted(plan: Plan) -> Iterator[str]:
         yield f"storage and traffic of {', '.join(used)}, billed by use"
     if plan.scheduler.traits.control_plane:
         yield plan.scheduler.traits.control_plane
-    yield "traffic to other zones and to the world, requests, and what is written to logs"
+    yield "traffic to other zones and to the internet, requests, and logs"
 
 
 def _group_charge(plan: Plan, group: Group) -> Charge:
@@ -171,7 +171,7 @@ def _basis(storage: Storage) -> str:
 def price_of_storage(plan: Plan, storage: Storage) -> catalog.StoragePrice | NoPrice:
     """Return the monthly price per unit of capacity, if nothing else is billed."""
     if plan.controller.machine.simulated:
-        return NoPrice("it lies on the machine that simulates the cluster", sold=False)
+        return NoPrice("it is on the machine that simulates the cluster", sold=False)
     if storage.kind == DIRECTORY:
         return NoPrice("a disk of your own has no price", sold=False)
     row = file_systems.resolve(options(storage))

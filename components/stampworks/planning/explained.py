@@ -37,14 +37,14 @@ class Explanation:
     value: Any
     """Plain data; parts are shortened. None when the value is unknown, or when a reason covers several values."""
     reasons: tuple[Reason, ...]
-    """Reasons of the value, of what contains it, and of its parts."""
+    """Reasons of the value, of its parents, and of its parts."""
     field: str
     """The declared field that determines it; empty for a derived value."""
     description: str
     change: str
     """Effect of a change of that field."""
     written: str
-    """File and line where it is written; empty when it is not written anywhere."""
+    """File and line of the declared field; empty if it is not written."""
 
 
 def explain(plan: Plan, source: DeclarationSource | None, path: str, findings: Sequence[Finding] = ()) -> Explanation:
@@ -224,7 +224,7 @@ def _spellings(plan: Plan) -> Iterator[str]:
     """Yield the paths of declared fields, with the names of this plan's entries."""
     for field in fields():
         if field.startswith("groups"):
-            continue  # in a plan these are teams, and its groups are of nodes
+            continue  # a plan calls these teams, and its groups are of nodes
         section, bracket, below = field.partition("[]")
         if not bracket:
             yield field
@@ -253,8 +253,8 @@ def _spelled(way: Sequence[PathStep]) -> str:
 
 
 def _reasons(plan: Plan, way: Sequence[PathStep]) -> Iterator[Reason]:
-    """Yield reasons of the value first, then of what contains it, then of its parts. Reasons for all entries of a list
-    count too, like groups.launch.disk_gib."""
+    """Yield reasons of the value first, then of its parents, then of its parts. Reasons for all entries of a list count
+    too, like groups.launch.disk_gib."""
     path, of_all = _spelled(way), ".".join(step.field for step in way)
     about = [each for each in plan.reasons if each.path in (path, of_all)]
     around = [each for each in plan.reasons if f"{path}.".startswith(f"{each.path}.") and each not in about]

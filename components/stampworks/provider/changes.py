@@ -10,7 +10,7 @@ from stampworks.wire.values import PropertyChange, changes, is_known, said, top
 
 _SHOWN = 4
 _LENGTH_MAX = 40
-"""Characters of a value. The line says of a longer one only that it differs."""
+"""Maximum characters of a value. For a longer value the line says only that it differs."""
 
 
 def input_changes(

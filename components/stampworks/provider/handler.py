@@ -49,13 +49,14 @@ class Call:
     _awaited: Future[Any] | None = None
 
     def progress(self, line: str) -> None:
-        """Show a line beside the resource. Any thread may call this."""
+        """Show a line at the resource. Any thread may call this."""
         if self._stopped:
             raise StoppedError
         self.say(line)
 
     async def thread(self, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
-        """Run blocking work beside the event loop. When the call is cancelled, the work ends before this returns."""
+        """Run blocking work outside of the event loop. When the call is cancelled, the work ends before this
+        returns."""
         work = asyncio.create_task(asyncio.to_thread(function, *args, **kwargs))
         try:
             return await asyncio.shield(work)
@@ -111,16 +112,17 @@ class Handler(ABC):
         return hashlib.sha256(urn.encode()).hexdigest()[:12]
 
     def check(self, inputs: Mapping[str, Any]) -> Iterable[InputFailure]:  # noqa: ARG002
-        """Return faults of the inputs beyond those of the table. It is called only when all inputs are known."""
+        """Return faults of the inputs beyond those of the table. It is called only if all inputs are known."""
         return ()
 
     def drift(self, outputs: Mapping[str, Any]) -> Mapping[str, Sequence[str]]:
-        """Return each difference between the world and the declaration in words, by the property that shows it."""
+        """Return each difference between the actual state and the declaration in words, by the property that shows
+        it."""
         return {"drift": outputs["drift"]} if outputs.get("drift") else {}
 
     @abstractmethod
     async def ensure(self, call: Call) -> dict[str, Any]:
-        """Bring the world to the state of the inputs, whatever exists, and return the outputs."""
+        """Bring the actual state to the inputs, whatever exists, and return the outputs."""
 
     @abstractmethod
     async def read(self, call: Call) -> dict[str, Any] | None:

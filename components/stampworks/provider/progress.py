@@ -24,7 +24,7 @@ class EngineLog:
         self._stub: Any = engine_pb2_grpc.EngineStub(grpc.aio.insecure_channel(address)) if address else None
 
     async def log(self, urn: str, line: str, lasting: bool = False) -> None:
-        """Show a line beside the resource. A lasting line appears among the messages at the end."""
+        """Show a line at the resource. A lasting line appears among the messages at the end."""
         if self._stub is None:
             return
         with suppress(grpc.aio.AioRpcError):  # a line that cannot be shown is no reason to fail

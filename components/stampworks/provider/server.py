@@ -105,7 +105,7 @@ class PluginServer(Plugin):
             changes=pb.DiffResponse.DIFF_SOME if detailed else pb.DiffResponse.DIFF_NONE,
             diffs=sorted({top(path) for path in detailed}),
             replaces=replaces,
-            deleteBeforeReplace=bool(replaces),  # the new one would meet the old under the same name
+            deleteBeforeReplace=bool(replaces),  # the new resource would collide with the old one of the same name
             detailedDiff=detailed,
             hasDetailedDiff=True,
         )
@@ -187,7 +187,7 @@ class PluginServer(Plugin):
         return await _abort_partly_done(work, left, reason, context)
 
     async def _tell_changes(self, work: _Work) -> None:
-        """Show beside the resource which of its inputs differ, and how, until its own progress follows."""
+        """Show at the resource which of its inputs differ, and how, until its own progress follows."""
         call = work.call
         found = input_changes(work.handler.inputs, call.old_outputs, call.old_inputs, call.inputs)
         if line := in_words(found, work.secrets):
@@ -220,7 +220,7 @@ class PluginServer(Plugin):
             here = asyncio.current_task()
             if here is not None and here.cancelling():  # the engine has ended, so that no answer is needed
                 raise
-            raise InterruptedByUserError("interrupted; the next `pulumi up` goes on from here") from None
+            raise InterruptedByUserError("interrupted; the next `pulumi up` continues from here") from None
         finally:
             self._running.discard(task)
 

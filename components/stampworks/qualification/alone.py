@@ -27,9 +27,9 @@ MATMUL_PART_MIN = 0.85
 """Minimum part of the peers' median for arithmetic. With enough peers their baseline is applied first, and finds
 smaller differences."""
 STORAGE_LOOKS = 5
-"""Neighbours make one disk twice as fast as another, and the next time the other way round."""
+"""Number of looks, because neighbours may make either of two disks twice as fast as the other."""
 FAR_BELOW_LOOKS = 2
-"""Looks for a disk that is below that part already: in one of 25 starts of four sound nodes one had 0.23 of the
+"""Number of looks for a disk below that part: in one of 25 starts of four healthy nodes a disk had 0.23 of the
 median."""
 SHARED_MEMORY = "/dev/shm"  # noqa: S108 (it is named, not written to)
 _STARTUP_S = 20.0

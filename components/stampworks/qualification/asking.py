@@ -12,7 +12,7 @@ from stampworks.qualification.results import Heard
 
 @dataclass(frozen=True)
 class Ask:
-    """One start of some programs, one rank on each node."""
+    """A start of some programs, with a rank on each node."""
 
     programs: tuple[str, ...]
     nodes: tuple[str, ...]

@@ -1,8 +1,8 @@
-"""Learn from the peers themselves which rates are usual: which nodes are slower, by how much, and beyond which noise.
+"""Learn from the peers themselves which rates are usual: slower nodes, their distance, and the noise to exceed.
 
 A baseline complements the limits of physics and never replaces them: a fleet that is slow as a whole looks as usual as
-a fast one. For every number here more is better. No distribution is assumed: medians and the middle half do not move,
-whatever a quarter of the samples, or a third of the nodes, does.
+a fast one. For all numbers here, more is better. No distribution is assumed: outliers of a quarter of the samples, or a
+third of the nodes, do not move medians and the middle half.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 NODES_MIN = 8
-"""Fewer nodes do not show how far apart sound ones are."""
+"""Minimum number of nodes: fewer do not show the usual distance of healthy ones."""
 SHORTFALL_MIN = 0.03
 """Minimum shortfall below the peers' median: more than sound nodes of a kind differ by, and less than the 5 % that must
 be found."""
@@ -35,7 +35,7 @@ _DEVIATION_OF_MAD = 1.4826
 
 @dataclass(frozen=True)
 class PeerStanding:
-    """The standing of one node beside all others."""
+    """Comparison of a node with all others."""
 
     value: float
     median: float

@@ -137,6 +137,6 @@ def _run_step(step: Campaign, budget: _Budget) -> Generator[Ask, Heard, Mapping[
         budget.left_s -= max(START_S, heard.seconds)
         if heard.lost:
             return heard.lost
-        if budget.left_s <= 0:  # an answer that was cut short looks better than it is
+        if budget.left_s <= 0:  # a truncated answer looks better than it is
             step.close()
             raise _TimeUpError(f"the budget of {budget.minutes:g} min was used up during: {asked.what}")

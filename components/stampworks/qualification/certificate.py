@@ -29,7 +29,7 @@ _ORDER: tuple[Verdict, ...] = ("pass", "unknown", "fail")
 
 @dataclass(frozen=True)
 class CheckFinding:
-    """A finding of one check about some nodes: a verdict, with the numbers and words that lead to it."""
+    """A finding of a check about some nodes: a verdict with its numbers and words."""
 
     check: str
     verdict: Verdict
@@ -101,7 +101,7 @@ class Certificate:
     findings: tuple[CheckFinding, ...]
     measured: tuple[Measured, ...]
     toolkit: str
-    """The version of Stampworks that made the verdicts."""
+    """The version of Stampworks that gave the verdicts."""
 
 
 @dataclass(frozen=True)

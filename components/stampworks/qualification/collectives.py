@@ -24,8 +24,8 @@ UNIT = "GB/s"
 SECONDS = 0.3
 """Minimum duration of one all-reduce of the judged size."""
 ROUND_SECONDS = 0.045
-"""Minimum duration of each of its rounds, so that latency hides nothing: three times what a round may take on a crowded
-machine. That leaves a floor above half of the ceiling."""
+"""Minimum duration of each of its rounds, so that latency hides nothing: three times the duration of a round on a
+crowded machine. The floor then stays above half of the ceiling."""
 SIZE_MIN, SIZE_MAX = 1 << 20, 1 << 30
 SAMPLES = 3
 _STARTUP_S = 40.0

@@ -15,7 +15,7 @@ LOOKS = 3
 
 
 class Undecided(str):
-    """The reason why a node could not be judged: it neither passes nor fails."""
+    """Reason for an undecided node: it neither passes nor fails."""
 
     __slots__ = ()
 
@@ -87,9 +87,9 @@ def beside(
     words: Callable[[float, str, float], str],
     looks: int = LOOKS,
 ) -> Looks:
-    """Measure a slow suspect beside a peer until it is slow `looks` times: noise of a host hits either one.
+    """Measure a slow suspect beside a peer until it is slow `looks` times, because noise of a host hits either one.
 
-    The suspect stays undecided when the peer was held back too often.
+    The suspect stays undecided if the peer was held back too often.
     """
     (node, before), name, peer, slow = peers.at_home(suspect.name), suspect.name, suspect.peer, 0
     for _ in range(2 * looks):

@@ -1,8 +1,8 @@
 """Check whether collectives use the fabric, by counters of the NICs and not by settings of libraries.
 
-Every other measurement names the network that it wants. This check does not: it runs an all-reduce like a job, with a
-job's environment, on the existing routes. Bypassing the fabric causes no error. Where the management network is faster
-than a rail, it does not even look slow.
+All other measurements name their network. This check runs an all-reduce like a job, with a job's environment, on the
+existing routes. Bypassing the fabric causes no error. If the management network is faster than a rail, it does not even
+look slow.
 """
 
 from __future__ import annotations
@@ -106,12 +106,12 @@ def _bounds(subject: Subject, ranks: int, heard: Heard) -> _Bounds:
     once = all_reduce_moves(ranks, whole, ring=backends == {"gloo"})
     demanded = Bound(ROUNDS * once.value, f"{ROUNDS} times: {once.why}")
     nics = len(subject.fabric.rails) + 1
-    share = f"half of what its share would be if it were used as each of {nics - 1} rails is"
+    share = f"half of its share if it were used like each of {nics - 1} rails"
     return _Bounds(demanded, Bound(demanded.value / nics / 2, f"{share}: 1/{2 * nics} of {size(int(demanded.value))}"))
 
 
 def _moved(heard: Heard, node: str, ranks: int) -> _Moved | None:
-    """Return the counters of a node; None when some are missing. A node whose rail is its management network has no
+    """Return the counters of a node; None if some are missing. A node whose rail is its management network has no
     others."""
     results = [each for each in heard.of(CHECK) if each.node == node and each.ranks == ranks]
     values = [value for each in results for value in each.values]

@@ -24,7 +24,7 @@ class CheckStep:
     """Number of 419 interruptions of a published run (Llama 3, arXiv 2407.21783, table 5) that relate to its subject.
     It only ranks checks."""
     seconds: float
-    """Duration when all is well, measured with four nodes on two cores. A step starts only when this time is left."""
+    """Duration without faults, measured with four nodes on two cores. A step starts only if this time is left."""
     of_rails: bool = False
     """Whether it judges whole rails and names no node. Such a step says nothing about a rail that has failed."""
 

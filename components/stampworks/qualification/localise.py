@@ -22,7 +22,7 @@ class Located:
     bad: tuple[str, ...]
     """Slow twice, once with an item that is known to be fast."""
     undecided: tuple[str, ...]
-    """Slow with all partners, none of which was fast with any other item."""
+    """Items that are slow with all partners, none of which was fast with another item."""
     rounds: int
 
 

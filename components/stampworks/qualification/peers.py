@@ -24,13 +24,13 @@ class Suspect:
 
     name: str
     peer: str
-    """The median one of the places that are not suspected: the suspect is measured beside it."""
+    """The median place among those not suspected: the suspect is measured beside it."""
     peer_reached: float
     """The peer's value in the first measurement. If it is slower beside the suspect, the peer itself is held back."""
     part_min: float
     """Minimum part of the peer's value; a lower value is slow."""
     why: str
-    """Its standing among all; empty when there are too few peers for a baseline."""
+    """Its comparison with all others; empty if there are too few peers for a baseline."""
 
     @property
     def node(self) -> str:

@@ -23,8 +23,8 @@ RESENT_UNIT = "%"
 SHARE_MIN = 0.85
 """Minimum part of the expected rate: TCP over a shaped link has reached 0.95 and more of it in every clean run."""
 RESENT_MAX = 0.5
-"""Per cent. In 300 transfers over sound links not one byte was sent again. A link that loses three packets in a hundred
-nearly always exceeded this."""
+"""Per cent. In 300 transfers over healthy links not one byte was sent again. A link that loses three packets in a
+hundred nearly always exceeded this."""
 SECONDS = 0.5
 """Seconds for each direction of a pair: a hundred times the burst that a shaper lets through."""
 LAST_SECONDS = 2.0
@@ -39,7 +39,7 @@ class Measure:
     """The measured rates of a pair on a rail."""
 
     ways: tuple[MeasuredValue, ...]
-    """One for each direction in which data arrived."""
+    """Results, one for each direction in which data arrived."""
     expected_gbps: float
     why: str
     """Why nothing arrived, in that case."""

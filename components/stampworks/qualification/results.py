@@ -19,17 +19,17 @@ from stampworks import plan
 
 VERSION = 1
 BYTES_MAX = 16 << 20
-"""Maximum size of all answers together, unpacked; a thousand nodes say a tenth of that in one start."""
+"""Maximum size of all answers together, unpacked: ten times that of a thousand nodes in one start."""
 ENTRIES_MAX = 100_000
 """Maximum number of values, texts and problems in one answer."""
 WORDS_MAX = 200
-"""Maximum length of a node's words in one of our sentences."""
+"""Maximum length of a node's text in a sentence of the toolkit."""
 PARTS_MAX = 65_536
 BUSY = "the best sample counts, for the host was busy"
 """Note on a value that is not the median."""
 _LISTS = ("nodes", "values", "texts", "problems")
 NOT_JUDGED = ("versions", "environment", "options")
-"""Circumstances of the measurement, for people who read the file on the node; nothing is concluded from them."""
+"""Circumstances of the measurement, for readers of the file on the node; no result depends on them."""
 # srun prefixes each line with its rank, so that no rank can speak for another one.
 _LINE = re.compile(
     r"(?:(\d{1,6}): )?stampworks-result ([a-z-]{1,40}) (\d{1,6}) (\d{1,6})/(\d{1,6}) ([A-Za-z0-9+/=]{1,900})"

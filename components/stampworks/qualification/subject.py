@@ -13,7 +13,7 @@ from stampworks import plan
 from stampworks.plan import Fabric, Group, Node, Plan, Queue, Rail, Roster, SchedulerKind
 
 ACCELERATORS_S = 120.0
-"""Seconds; longer than programs wait for an accelerator that wakes, or for one that does not answer."""
+"""Seconds; longer than programs wait for an accelerator that wakes or does not answer."""
 
 
 @dataclass(frozen=True)

@@ -33,7 +33,7 @@ that noise."""
 Series = Mapping[str, Sequence[float]]
 """Rates of each node or accelerator in each window, all at the same times."""
 Round = Mapping[str, Sequence[Measured]]
-"""The windows of one round, for each place that has the full number of windows."""
+"""Windows of a round, for each place with the full number of windows."""
 
 
 class OverTime:

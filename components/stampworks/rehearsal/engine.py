@@ -1,4 +1,4 @@
-"""The real engine with a home of its own. Of the user's files it runs only the project's program."""
+"""The real engine with a separate home. Of the user's files it runs only the project's program."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ class Engine:
         )
 
     def kill(self) -> None:
-        """End the engine as a machine that goes down would. Any thread may call this."""
+        """End the engine as a crash of its machine would. Any thread may call this."""
         with self._starting:
             if self._running:
                 self._running.kill()

@@ -20,7 +20,7 @@ _ADDRESSES = ipaddress.IPv4Network("198.18.0.0/15")  # RFC 2544: for tests betwe
 
 
 class PlannedNodes:
-    """Members of the cluster as they would be, according to the plan."""
+    """Planned members of the cluster."""
 
     def __init__(self) -> None:
         self._planned: dict[str, Sequence[Mapping[str, Any]]] = {}
@@ -73,7 +73,7 @@ class PlannedNodes:
 
 
 class Rehearsed(Handler):
-    """Base of rehearsed handlers. It goes before the real handler of its type, and uses that one's table."""
+    """Base of rehearsed handlers. It precedes the real handler of its type, and uses its table."""
 
     nodes: PlannedNodes
 
@@ -94,7 +94,7 @@ class Rehearsed(Handler):
         """Do nothing: nothing was created."""
 
     def answers(self, inputs: Mapping[str, Any]) -> dict[str, Any]:  # noqa: ARG002
-        """Return all outputs. Subclasses have values for some; the others are obviously made up."""
+        """Return all outputs. Subclasses have values for some; the others are obvious placeholders."""
         texts = {"string": "rehearsed", "integer": 0, "array": []}
         return {name: NO_SECRET if row.secret else texts[row.kind] for name, row in self.outputs.items()}
 
@@ -151,7 +151,7 @@ _HANDS = {
     "stampworks:cluster:KubernetesNodes": _KubernetesNodes,
     "stampworks:cluster:Qualification": _Qualification,
 }
-"""Handlers that answer with more than made-up text."""
+"""Handlers whose answers are more than placeholders."""
 
 
 def package() -> Package:

@@ -36,9 +36,9 @@ class Stage:
         return _must(self.engine.run(*_UP, *options), "up")
 
     def orphans(self, state: State, gone: Collection[str] = ()) -> list[str]:
-        """Return resources that exist and are in no state: a second one of something, or one that is lost.
+        """Return resources that exist and are in no state: duplicates or lost ones.
 
-        `gone` are those that disappeared together with another resource, without a deletion of their own.
+        `gone` are those that disappeared with another resource, without a deletion of their own.
         """
         known = {(each["urn"], each.get("id")) for each in state.resources}
         return [

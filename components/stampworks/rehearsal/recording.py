@@ -1,4 +1,4 @@
-"""Recording in front of each rehearsed provider: the calls, the world that they make, and injected failures."""
+"""Recording in front of each rehearsed provider: calls, resulting resources, and injected failures."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ class Recording(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]  # at run
         return response
 
     async def _throttled(self, times: int, urn: str, context: Any) -> None:
-        """Refuse this many attempts, or all that the provider makes."""
+        """Refuse this many attempts, or all of the provider's."""
         token = token_of(urn)
         attempts = rules_of(token.partition(":")[0]).attempts
         for _ in range(min(times, attempts)):

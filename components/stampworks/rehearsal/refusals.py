@@ -19,8 +19,8 @@ class RefusedState:
 
     kind: Kind
     """apart: ranges must not overlap. alone: no two resources have these values. together: all have these values.
-    stays: an update changes none of them. without: none of them is set. kept: inputs that the provider keeps when a
-    program takes them out, and refuses unless other inputs have certain values."""
+    stays: an update changes none of them. without: none of them is set. kept: inputs that the provider keeps if a
+    program removes them, and refuses unless other inputs have certain values."""
     paths: tuple[str, ...]
     error: str
     within: str = ""
@@ -39,7 +39,7 @@ def refused_plan(states: tuple[RefusedState, ...], before: Mapping[str, Any], af
 
 @dataclass(frozen=True)
 class Living:
-    """Resources of one package that exist, by type and id, with their outputs."""
+    """Existing resources of a package, by type and id, with their outputs."""
 
     resources: dict[tuple[str, str], Mapping[str, Any]]
 

@@ -23,7 +23,7 @@ Context = grpc.aio.ServicerContext[Any, Any]
 
 
 class Ruled(Plugin):
-    """Provider of one package, or a bridge of several. Everything that it knows of types is in the rules."""
+    """Provider of a package, or a bridge of several. The rules have all its knowledge of types."""
 
     def __init__(self, rules_of: Callable[[str], Rules], version: str) -> None:
         super().__init__(version)
@@ -41,7 +41,7 @@ class Ruled(Plugin):
         return self._rules(token).rule(token) or ResourceRule()
 
     async def Parameterize(self, request: pb.ParameterizeRequest, context: Context) -> pb.ParameterizeResponse:
-        """Become one more package, as a bridge does for the parameter in an SDK."""
+        """Become another package, as a bridge does for the parameter in an SDK."""
         return pb.ParameterizeResponse(name=request.value.name, version=request.value.version)
 
     # -- functions
@@ -117,7 +117,7 @@ class Ruled(Plugin):
         return pb.CreateResponse(id=identity, properties=encode(outputs, secrets))
 
     async def Update(self, request: pb.UpdateRequest, context: Context) -> pb.UpdateResponse:
-        """Keep the outputs, except counts of updates. No document says which others change."""
+        """Keep the outputs, except counts of updates. No documentation says which others change."""
         rule = self._rule(token_of(request.urn))
         news, before = decode(request.news), decode(request.old_inputs)
         kept = {name: value for name, value in decode(request.olds).items() if name not in before}

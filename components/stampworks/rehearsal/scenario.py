@@ -38,7 +38,7 @@ class ConfigurationChange:
 
 @dataclass(frozen=True)
 class InjectedFailure:
-    """A failure in an `up` that starts with nothing, at one creation or at all that match."""
+    """A failure in the first `up` of a stack, at a single creation or at all matching ones."""
 
     kind: str
     at: int | None = None
@@ -56,7 +56,7 @@ class InjectedFailure:
         return self if self.at is None else replace(self, urn="".join(creations[self.at - 1 : self.at]))
 
     def hits(self, urn: str) -> bool:
-        """Whether the failure is meant for this resource."""
+        """Whether the failure applies to this resource."""
         if self.at is not None:
             return urn == self.urn
         return self.type in ("", token_of(urn)) and self.name in ("", name_of(urn))
@@ -74,7 +74,7 @@ class Scenario:
     changes: tuple[ConfigurationChange, ...] = ()
     failures: tuple[InjectedFailure, ...] = ()
     latency: Mapping[str, float] = field(default_factory=dict)
-    """Seconds that a creation takes, by type: waited for, and counted in the critical path."""
+    """Seconds of a creation, by type: waited for, and counted in the critical path."""
     durations: Mapping[str, float] = field(default_factory=dict)
     """Seconds that only count in the critical path. They override a latency and the rules."""
     secrets: Mapping[str, str] = field(default_factory=dict)

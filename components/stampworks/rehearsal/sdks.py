@@ -21,7 +21,7 @@ class Sdk:
     package: str
     """First part of its type tokens."""
     plugin: str
-    """Name of the plugin that an engine starts for it: the package itself, or a bridge that takes a parameter."""
+    """Name of the plugin that an engine starts for it: the package itself, or a bridge with a parameter."""
     version: str
     """Version of the plugin."""
     folder: Path
@@ -56,10 +56,10 @@ def classes_of(package: str) -> Mapping[str, str]:
 
 
 def unknown_inputs(token: str, inputs: Mapping[str, Any]) -> Iterator[tuple[str, str, tuple[str, ...]]]:
-    """Yield the inputs, at any depth, that the SDK has no name for: path, name, and the names that it has there.
+    """Yield the inputs, at any depth, that the SDK does not know: path, name, and known names.
 
-    Neither the SDK nor an engine refuses a wrong name in a dictionary: a real provider does, when the plan is made or
-    when the resource is created. A type without an SDK yields none.
+    Neither the SDK nor an engine refuses a wrong name in a dictionary: a real provider does, at the plan or the
+    creation. A type without an SDK yields none.
     """
     if arguments := _arguments(token):
         yield from _unknown(arguments, inputs, "")
@@ -85,14 +85,16 @@ def _unknown(arguments: type, inputs: Mapping[str, Any], path: str) -> Iterator[
             for at, each in enumerate(value) if isinstance(value, list) else ((None, value),):
                 if isinstance(each, Mapping):
                     below = here if at is None else f"{here}[{at}]"
-                    # where a value may have one of several types, the one that it is most like says what is wrong
+                    # if a value may have one of several types, report the errors of the most similar one
                     yield from min((list(_unknown(kind, each, below)) for kind in known[name]), key=len)
 
 
 @functools.cache
 def _fields(arguments: type) -> Mapping[str, tuple[type, ...]]:
     """Return the inputs of a type by their names on the wire, each with the types that dictionaries below it have."""
-    from pulumi import _types  # the one place that maps Python's names to those on the wire; tests hold it to the SDKs
+    from pulumi import (
+        _types,
+    )  # the only place that maps Python's names to names on the wire; tests compare it with the SDKs
 
     found = _types.input_type_types(arguments).items()
     return {name: tuple(each for each in _parts(kind) if _types.is_input_type(each)) for name, kind in found}

@@ -101,7 +101,7 @@ def _step(place: Any, step: str | int, change: ConfigurationChange, new: bool = 
     if isinstance(place, list):
         names = [entry["name"] for entry in place if isinstance(entry, Mapping) and "name" in entry]
     message = f"the declaration has no {shown(str(step))} on the way to {change.path}"
-    hint = did_you_mean(str(step), map(str, names)) or "there is nothing"
+    hint = did_you_mean(str(step), map(str, names)) or "it is empty"
     raise DeclarationError([change.problem(message, hint)])
 
 

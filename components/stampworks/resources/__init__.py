@@ -1,4 +1,4 @@
-"""Python classes of our own Pulumi resources."""
+"""Python classes of the toolkit's Pulumi resources."""
 
 from stampworks.resources.cluster import (
     ElasticNodes,

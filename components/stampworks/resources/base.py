@@ -1,4 +1,4 @@
-"""Base of the Python classes of our resources: names on the wire, and the plugin's version."""
+"""Base of the Python classes of the toolkit's resources: names on the wire, and the plugin's version."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
 """Values for the charts of a Kubernetes' add-ons, and objects for them, from a plan.
 
-Until nodes have passed their first proof they are all tainted: what a proof needs, and what runs before it, tolerates
-that.
+All nodes are tainted until their first proof: add-ons that the proof needs, or that run before it, tolerate that.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ Values = dict[str, Any]
 GPU_OPERATOR: Final = "gpu-operator"
 NETWORK_OPERATOR: Final = "network-operator"
 RDMA: Final = "shared"
-"""The resource rdma/shared, of which each pod that asks for one has all NICs of the fabric."""
+"""The resource rdma/shared, with which a pod gets all NICs of the fabric."""
 VENDOR: Final = "15b3"
 """PCI id of the vendor of NVIDIA's NICs."""
 _QUEUED = ("batch/job", "jobset.x-k8s.io/jobset")
@@ -30,12 +29,12 @@ listed kinds, possibly for ever."""
 
 
 def values(plan: Plan, one: AddOn) -> Values:
-    """Return the values of its chart; nothing where there is none."""
+    """Return the values of its chart; nothing without a chart."""
     return _VALUES[one.name](plan, one) if one.chart else {}
 
 
 def queueing(plan: Plan) -> Values:
-    """Return the configuration of Kueue without its address, whoever runs it."""
+    """Return the configuration of Kueue without its address, for any installer."""
     there = [each.name for each in plan.scheduler.addons if each.by == "cloud"]
     others = (*_QUEUED_OF.values(), *_QUEUED_OF_OTHERS)
     if "kueue" in there:
@@ -72,7 +71,7 @@ def named_to_runtime(plan: Plan) -> bool:
 
 
 def objects(one: AddOn) -> list[Manifest]:
-    """Return the objects that are made after its chart, which brings their kinds."""
+    """Return the objects to create after its chart, which defines their kinds."""
     return [_nics(one)] if one.name == NETWORK_OPERATOR else []
 
 
@@ -105,7 +104,7 @@ def _accelerators(plan: Plan, one: AddOn) -> Values:
         "driver": driver,
         "cdi": {"enabled": True},  # the chart's default: with CDI the plugin sets no variables
         "toolkit": {**parts["toolkit"], "enabled": bool(one.driver), "env": believed},
-        "mig": {"strategy": one.mig_strategy},  # the profile is a label of nodes: as its default no other one is taken
+        "mig": {"strategy": one.mig_strategy},  # the profile is a label of nodes: the default allows no other profile
     }
 
 

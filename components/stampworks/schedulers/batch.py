@@ -14,12 +14,12 @@ COMMENT = "stampworks:"
 LOG, EXIT, EVENTS, SCRIPT, ON_NODE, ENDED = "log", "exit", "events.jsonl", "batch.sh", "node.sh", "ended"
 """Files in the run's folder. The last one has the exit status of an elastic run's first program."""
 OTHERS_S = 5
-"""Seconds that other programs have to end after the first one."""
+"""Seconds in which other programs must end after the first one."""
 LOST = 69
 """Exit status of a program when the first node does not answer (EX_UNAVAILABLE)."""
 NOTICED_S = 300
-"""Seconds that Slurm may take after that to notice the lost node; usually a minute. Slurm may also be silent for this
-long before it is no longer asked."""
+"""Seconds that Slurm may take after that to notice the lost node; usually a minute. After the same time of silence
+Slurm is no longer asked."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ def files(batch: BatchJob) -> dict[str, str]:
 
 
 def script(batch: BatchJob) -> str:
-    """A shell script that Slurm takes as it is; nothing in it is left for the shell to interpret."""
+    """A shell script for Slurm, in which nothing is left for the shell to interpret."""
     settings = [
         f"--job-name={batch.name}",
         f"--comment={COMMENT}{batch.workload}",
@@ -63,7 +63,7 @@ def script(batch: BatchJob) -> str:
         f"--output={batch.folder}/{LOG}",
         "--open-mode=append",
         "--requeue",
-        # a node that is lost is for the programs to bear, and two jobs of one run never work at a time
+        # programs must tolerate a lost node, and two jobs of a run never run at once
         "--no-kill",
         "--dependency=singleton",
         f"--signal=B:USR1@{batch.notice_s}",
@@ -92,7 +92,7 @@ job() {{
     done
 }}
 """
-# A TERM comes when the job has to go: the programs get it from Slurm itself.
+# TERM comes when the job has to end: Slurm itself signals the programs.
 _BEFORE = f"""\
 rm -f "$folder/{EXIT}" "$folder/{ENDED}-"*
 export BATCH_NODE="$SLURMD_NODENAME"

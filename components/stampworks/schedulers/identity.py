@@ -1,9 +1,8 @@
 """Admission rules by which the pods of a user run as that user, and see no secret of another.
 
-Whoever may make pods in a namespace could else run as root or as somebody else of the team, with that person's rights
-on shared storage, and could have the Secrets of others mounted.
-
-As the admission policies of Kubernetes 1.30 and newer have it (admissionregistration.k8s.io/v1), in CEL.
+Otherwise a user who may create pods in a namespace could run as root or as another member of the team, with that user's
+rights on shared storage, and mount the Secrets of others. Written for the admission policies of Kubernetes 1.30 and
+newer (admissionregistration.k8s.io/v1), in CEL.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from stampworks.plan import Plan
 USER = "stampworks/user"
 """Annotation with the user of a run."""
 FILES = "files-u"
-"""Prefix of the Job in whose pod a user reads files; the user's number and a dash follow."""
+"""Prefix of the Job in whose pod a user reads files; the user id and a dash follow."""
 FILES_LABEL = "stampworks/files"
 """The label of these Jobs."""
 SECRETS = "-secrets"
@@ -58,8 +57,8 @@ MADE_SECRET = f"a user's secret is Opaque, and its name ends with -u, the user's
 
 
 def runtime_name(name: str, uid: int) -> str:
-    """Return the name of the runtime of a user's TrainJob. The server can look at no other object than the one that is
-    made, so that the name says whose runtime it is. Root's is called as the job."""
+    """Return the name of the runtime of a user's TrainJob. The server can check only the created object, so that the
+    name identifies the runtime's user. Root's runtime has the name of the job."""
     return f"{name}-u{uid}" if uid else name
 
 
@@ -106,7 +105,7 @@ def variables(plan: Plan) -> list[dict[str, str]]:
 
 
 def validations(addons: Sequence[str]) -> list[tuple[str, str]]:
-    """Return the conditions of a request, each with the text for one that does not meet it."""
+    """Return the conditions of a request, each with the text for a violation."""
     containers = "(pod.containers + pod.?initContainers.orValue([]))"
     context = "securityContext"
     as_user = f"pod.?{context}.?runAsUser.orValue(-2) == variables.uid"
@@ -117,7 +116,7 @@ def validations(addons: Sequence[str]) -> list[tuple[str, str]]:
     alike = " && ".join(
         f"each.?{context}.?{field}.orValue(variables.uid) == variables.uid" for field in ("runAsUser", "runAsGroup")
     )
-    # a Secret that is no job's is the team's
+    # a Secret without a job belongs to the team
     own = f"(!{{0}}.matches('-u[0-9]+{SECRETS}$') || {{0}}.endsWith(variables.mark + '{SECRETS}'))"
     env = own.format("one.?valueFrom.?secretKeyRef.?name.orValue('')")
     whole = own.format("one.?secretRef.?name.orValue('')")
@@ -130,7 +129,7 @@ def validations(addons: Sequence[str]) -> list[tuple[str, str]]:
     whose = "metadata.?annotations[?'" + USER + "'].orValue(request.userInfo.username) == request.userInfo.username"
     is_secret = "request.resource.resource == 'secrets'"  # noqa: S105
     ends = f"request.name.endsWith(variables.mark + '{SECRETS}')"
-    # Kueue adds a patch with the queue to each TrainJob that is made, and one of pods when it lets that start.
+    # Kueue patches each new TrainJob with its queue, and patches its pods on admission.
     patches = "object.spec.?runtimePatches.orValue([])"
     template = "each.?trainingRuntimeSpec.?template"
     no_pods = f"{template}.?spec.?replicatedJobs.orValue([]).size() == 0"

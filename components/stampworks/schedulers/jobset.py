@@ -42,7 +42,7 @@ class PodJob:
     name: str
     workload: str
     team: str
-    """Team, whose namespace they are in."""
+    """Team, whose namespace has the pods."""
     user: str
     uid: int
     groups: tuple[int, ...]
@@ -53,7 +53,7 @@ class PodJob:
     priority: str
     nodes: int
     without: tuple[str, ...]
-    """Pools of the queue that are not meant."""
+    """Pools of the queue that are not used."""
     accelerators: int
     """Accelerators of a node: all."""
     level: str
@@ -70,13 +70,13 @@ class PodJob:
     """Whether the programs continue without some nodes. The first pod then knows their common end; in other runs each
     pod must learn the first pod's address."""
     devices: Mapping[str, str] = field(default_factory=dict)
-    """Devices of the fabric that each pod takes of a node."""
+    """Fabric devices of each pod."""
     room: Mapping[str, str] = field(default_factory=dict)
     """Cores and memory of a node that the pod reserves."""
     environment: Mapping[str, str] = field(default_factory=dict)
     """Variables about the fabric for libraries."""
     tasks: bool = False
-    """Whether other tasks of an array share the folder: ARRAY_INDEX tells a pod which one is its own."""
+    """Whether other tasks of an array share the folder: ARRAY_INDEX is the index of a pod's task."""
     told: str = ""
     """Mount path of a ConfigMap with the run's options; empty when the run's folder holds them."""
 
@@ -122,8 +122,8 @@ def template(pods: PodJob, container: str) -> dict[str, Any]:
 
 
 def _judged(container: str) -> list[dict[str, Any]]:
-    """Return the failure policy of a container: a removed pod says nothing about its program; one that failed without a
-    checkpoint would fail again."""
+    """Return the failure policy of a container: a removed pod says nothing about its program; a program that failed
+    without a checkpoint would fail again."""
     taken = {"action": "Count", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]}
     goes_on = [LOST, STOPPED, 137, 143, UNKNOWN]
     broke = {"containerName": container, "operator": "NotIn", "values": goes_on}
@@ -217,7 +217,7 @@ def _elsewhere(pools: tuple[str, ...]) -> dict[str, Any]:
 
 
 def _one_a_node(pods: PodJob) -> dict[str, Any]:
-    """Return an anti-affinity. Without accelerators to reserve, nothing else keeps two pods of a run apart."""
+    """Return an anti-affinity, because without accelerators nothing else separates two pods of a run."""
     own = {"matchLabels": {"jobset.sigs.k8s.io/jobset-name": pods.name}}
     return {
         "maxSkew": 1,
@@ -237,9 +237,9 @@ def script(pods: PodJob) -> str:
     return f'#!/bin/sh\nfolder={folder}\n{before}{meet}{command} >"$pipe" 2>&1 &\n{after}'
 
 
-# The lines of an array's tasks, which share a log, begin with the task.
-# Kubernetes forgets pods, so that output also goes to the run's folder, with the rank. The first run may be a printed
-# one: then it creates the folder of all runs, in which everybody may have one.
+# Lines of an array's tasks, which share a log, begin with the task. Kubernetes forgets pods, so that output also goes
+# to the run's folder, with the rank. If the first run is a printed manifest, it creates the folder of all runs, in
+# which any user may have one.
 _BEFORE = f"""\
 runs="${{folder%/*}}"
 if [ ! -d "$runs" ]; then mkdir -p "$runs" && chmod 1777 "$runs"; fi
@@ -261,8 +261,8 @@ for second in $(seq 300); do
 done
 export MASTER_ADDR="$(cat "$first")"
 """
-# The shell's `wait` returns when a signal comes: it is called again until the program has ended. Where the first one is
-# stays written when it is through: it may be before others have begun.
+# The shell's `wait` returns at a signal: call it again until the program has ended. The address of the first rank stays
+# after its end, because others may start later.
 _AFTER = f"""\
 program=$!
 trap 'kill -TERM "$program" 2>/dev/null' TERM

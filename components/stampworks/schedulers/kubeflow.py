@@ -57,7 +57,7 @@ def _told(pods: PodJob, files: Mapping[str, str]) -> Manifest:
 
 
 def _trainjob(pods: PodJob) -> list[Manifest]:
-    """A runtime has all that a JobSet says; the job names it, and says on how many nodes."""
+    """Return the runtime with the content of a JobSet; the job names it and sets the number of nodes."""
     whole, name = jobset.metadata(pods), runtime_name(pods.name, pods.uid)
     made = {"labels": {jobset.WORKLOAD: pods.workload, **OURS}, "annotations": whole["annotations"]}
     runtime = {
@@ -120,8 +120,8 @@ def _mpijob(pods: PodJob) -> list[Manifest]:
 
 
 def _launcher(pods: PodJob) -> Manifest:
-    """Return the launcher, with the volume of programs and one core: without a request, Kueue would report only a
-    missing flavor, whatever the job waits for."""
+    """Return the launcher, with the volume of programs and a core: without a request, Kueue would report only a missing
+    flavor, whatever the job waits for."""
     programs = {path: claim for path, claim in pods.claims.items() if path in pods.read_only}
     alone = replace(pods, level="", claims=programs, accelerators=0, devices={}, room={}, elastic=False)
     made = jobset.template(alone, "launcher")
@@ -172,8 +172,8 @@ if [ "$(id -u)" = 0 ]; then mkdir -p /run/sshd; fi
 exec /usr/sbin/sshd -De -f /dev/null -p {_PORT} -h {_KEYS}/id_rsa -o PidFile=none -o StrictModes=no \\
     -o AuthorizedKeysFile={_KEYS}/authorized_keys -o PasswordAuthentication=no -o KbdInteractiveAuthentication=no \\
 """
-# A job that has waited for its quota has its launcher before its workers, and these may be fetching their image.
-# One that cannot start never has a name.
+# A job that has waited for its quota may have its launcher before its workers, which may still fetch their image. A
+# worker that cannot start never has a name.
 _MPIRUN = """\
 while read -r host slots; do
     for second in $(seq 300); do

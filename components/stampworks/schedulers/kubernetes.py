@@ -1,10 +1,8 @@
-"""Plan to the objects by which a Kubernetes knows the cluster's queues, its teams and its fabric.
+"""Map a plan to the objects for Kueue: queues, teams and fabric.
 
 An account of the plan is a team: a namespace, and a share of every pool that others may borrow while it is idle. Its
-queues are LocalQueues in that namespace. What a team has at one time is counted by its Cohort, whichever queue it came
-through; a ClusterQueue has what the queues of one team with the same pools have in common.
-
-As Kueue 0.17 has it (kueue.x-k8s.io/v1beta2).
+queues are LocalQueues in that namespace. Its Cohort counts the team's usage over all queues; a ClusterQueue covers the
+queues of a team with the same pools. Written for Kueue 0.17 (kueue.x-k8s.io/v1beta2).
 """
 
 from __future__ import annotations
@@ -19,16 +17,16 @@ from stampworks.schedulers import identity, topology
 from stampworks.schedulers.topology.kubernetes import HOSTNAME, KUEUE, POOL, key, kueue_objects
 
 PROGRAMS, PROGRAMS_PATH, PROGRAMS_SHARED = "programs", "/usr", "/run/stampworks/usr"
-"""The nodes' own programs: name of the claim, path in pods, and path on nodes where they cannot be changed."""
+"""The nodes' own programs: name of the claim, path in pods, and read-only path on nodes."""
 MIG = "nvidia.com/mig.config"
-"""The label of a node that says into which parts its accelerators are divided."""
+"""Label of a node with the partition of its accelerators."""
 QUEUE_LABEL, PRIORITY_LABEL = "kueue.x-k8s.io/queue-name", "kueue.x-k8s.io/priority-class"
 DEFAULT_QUEUE = "default"
 """Kueue's LocalQueue for jobs that name none. No declared queue has this name."""
 OURS = {"app.kubernetes.io/managed-by": "stampworks"}
 UNCOUNTED = ("vpc.amazonaws.com/", "rdma/", "hugepages-", "ephemeral-storage")
-"""Beginnings of resources that no quota counts: they come with a node's accelerators, or are its scratch. Kueue admits
-no workload that requests any other resource."""
+"""Prefixes of resources that no quota counts: they come with a node's accelerators, or are its scratch. Kueue admits no
+workload that requests any other resource."""
 
 Manifest = dict[str, Any]
 
@@ -87,13 +85,13 @@ def _flavors(hardware: Iterable[Manifest]) -> dict[str, str]:
 
 
 def teams(plan: Plan) -> tuple[Account, ...]:
-    """Return the accounts; one team of all users where none are declared."""
+    """Return the accounts; a single team of all users if none are declared."""
     everybody = Account(EVERYBODY, tuple(user.name for user in plan.users), share=1, accelerators_max=0)
     return plan.scheduler.accounts or (everybody,)
 
 
 def claimants(plan: Plan) -> tuple[Account, ...]:
-    """Return the teams whose namespaces have the file systems: a proof from an image sees the same as runs."""
+    """Return the teams whose namespaces have the file systems: a proof from an image has the same mounts as runs."""
     proofs = Account(PROOF_NAMESPACE, (), share=0, accelerators_max=0)
     return (*teams(plan), *([proofs] if plan.pools and plan.scheduler.workloads_image else []))
 
@@ -282,7 +280,7 @@ def _claims(plan: Plan, team: Account) -> Iterator[Manifest]:
 
 
 def driven(plan: Plan, team: Account, name: str, found: Driven) -> tuple[Manifest, Manifest]:
-    """A file system that a driver brings into a team's pods: the volume, and the claim that has its name."""
+    """A file system that a driver mounts in a team's pods: the volume, and the claim that has its name."""
     source = {
         "driver": found.driver,
         "volumeHandle": f"{found.handle}-{team.name}" if found.own_handles else found.handle,
@@ -293,7 +291,7 @@ def driven(plan: Plan, team: Account, name: str, found: Driven) -> tuple[Manifes
 
 
 def _claim(plan: Plan, team: Account, name: str, where: str, leads: Manifest) -> tuple[Manifest, Manifest]:
-    """Return volume and claim of a team for a place. A volume belongs to one claim, and a claim to one namespace; the
+    """Return volume and claim of a team for a storage. A volume belongs to one claim, and a claim to one namespace; the
     name contains a digest of the source, because a volume's source cannot be changed."""
     volume = f"{plan.name}-{team.name}-{name}-{hashlib.sha256(where.encode()).hexdigest()[:8]}"
     modes = ["ReadOnlyMany" if name == PROGRAMS else "ReadWriteMany"]
@@ -320,7 +318,7 @@ _KINDS_OF_JOBS: Mapping[str, tuple[str, Sequence[str]]] = {
 
 
 def _kinds_of_jobs(plan: Plan) -> list[tuple[str, Sequence[str]]]:
-    """Return the kinds of jobs that add-ons bring, each with its group."""
+    """Return the kinds of jobs of add-ons, each with its group."""
     return [_KINDS_OF_JOBS[each.name] for each in plan.scheduler.addons if each.name in _KINDS_OF_JOBS]
 
 
@@ -356,7 +354,7 @@ def _access(plan: Plan, team: Account) -> Iterator[Manifest]:
         )
     inside = {"podSelector": {}, "policyTypes": ["Ingress"], "ingress": [{"from": [{"podSelector": {}}]}]}
     yield _object("networking.k8s.io/v1", "NetworkPolicy", "team", team.name, spec=inside)
-    # Ways in from outside would be a load balancer, which may be public, or a port of every node.
+    # Access from outside would be a load balancer, which may be public, or a port of every node.
     doors = {"services.loadbalancers": "0", "services.nodeports": "0"}
     yield _object("v1", "ResourceQuota", "team", team.name, spec={"hard": doors})
 
@@ -384,8 +382,8 @@ _MADE_OF: Mapping[str, tuple[_Made, ...]] = {
     ),
     "mpi-operator": (("kubeflow.org", "v2beta1", "mpijobs", ["CREATE", "UPDATE"], "[]"),),
 }
-"""Kinds that a team may make, always or with an add-on, and the path to the specs of their pods; none where others
-make the pods."""
+"""Kinds that a team may create, always or with an add-on, and the path to the specs of their pods; none if others
+create the pods."""
 NAMES_NODE = "pods of teams must not name a node: they would bypass the queue, and taints of that node"
 TOLERATES = (
     "pods of teams must not tolerate cordons, taints of stampworks or all taints: they would run on nodes "
@@ -445,7 +443,7 @@ def _admission(plan: Plan) -> Iterator[Manifest]:
     found = "".join(f"request.resource.resource == '{each}' ? {pods} : " for _, _, each, _, pods in first)
     rules = [(group, version, resource, verbs) for group, version, resource, verbs, _ in made]
     yield from _policy(plan, "teams", rules, _ADMITTED, variables=[{"name": "pods", "expression": found + last}])
-    if _TRAINER in added:  # Trainer makes missing parts, also of a job that has ended
+    if _TRAINER in added:  # Trainer recreates missing parts, even of an ended job
         yield from _policy(plan, "ended", [("jobset.x-k8s.io", "v1alpha2", "jobsets", ["DELETE"])], [_STAYS])
     users = [{"name": "users", "expression": f"!{_CONTROLLER}"}]
     judged = {"matchConditions": users, "variables": identity.variables(plan)}

@@ -1,4 +1,4 @@
-"""Fields of Kubernetes objects. Members of teams can make some, so that readers expect nothing of them."""
+"""Fields of Kubernetes objects. Members of teams can create some, so that readers expect nothing of them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 
 def at(each: Any, *path: str) -> Any:
-    """Return the value at a path of an object; None where it has another shape."""
+    """Return the value at a path of an object; None if it has another shape."""
     for key in path:
         each = each.get(key) if isinstance(each, Mapping) else None
     return each

@@ -1,7 +1,4 @@
-"""Slurm's configuration from plan and roster.
-
-Lines that look odd are explained where they are written; everything here was run against Slurm 24.11.
-"""
+"""Slurm's configuration from plan and roster. Unusual lines have comments; everything here was run with Slurm 24.11."""
 
 from __future__ import annotations
 
@@ -14,7 +11,7 @@ from stampworks.schedulers.topology.slurm import block, tree
 from stampworks.text.names import fold
 
 NODES_MAX = 16_384
-"""Limit of slurmctld's tables: it dies of one node more. Every declarable cluster fits."""
+"""Limit of slurmctld's tables: a larger cluster would crash it. Every declarable cluster fits."""
 HELPERS = "/usr/local/libexec/stampworks"
 POWER = f"{HELPERS}/power"
 HEALTH = "/usr/local/sbin/stampworks-health"
@@ -25,7 +22,8 @@ TOPOLOGY_PLUGINS = {"flat": "default", "tree": "tree", "block": "block"}
 IMAGINED_S = 30
 """Seconds after which a node for scheduling only counts as not started, and as idle: Slurm requires values."""
 START_S, END_S = 1800, 120
-"""Elastic nodes: a machine with eight GPUs boots and proves itself for minutes; it ends its programs when it goes."""
+"""Times of elastic nodes: a machine with eight GPUs boots and proves itself for minutes, and ends its programs before
+it stops."""
 MEMORY_PERCENT = 90
 """Firmware and kernel use 2 to 5 % of a machine's memory. Slurm drains a node with less than configured; only nodes of
 a cloud may have 90 % by default (its slurm.conf(5), read 2026-11-26). Jobs get no more."""
@@ -55,8 +53,8 @@ def files(plan: Plan, roster: Roster) -> dict[str, str]:
 def cgroup_conf(plan: Plan) -> str:
     """Return cgroup.conf, which confines jobs to their allocation.
 
-    Only devices that gres.conf lists are kept from others: NVIDIA's common ones and those of RDMA stay everybody's.
-    Nodes have no swap that had to be divided.
+    Only devices in gres.conf are restricted: NVIDIA's common devices and those of RDMA stay available to all. Nodes
+    have no swap to divide.
     """
     if not on_machines(plan):
         return lines(plan, [("CgroupPlugin", "disabled")])
@@ -72,20 +70,20 @@ def cgroup_conf(plan: Plan) -> str:
 
 
 def on_machines(plan: Plan) -> bool:
-    """Whether nodes have control groups of their own: simulated ones are namespaces, where slurmd could not start."""
+    """Whether nodes have control groups: simulated ones are namespaces, where slurmd could not start with them."""
     return not any(group.machine.simulated for group in plan.running)
 
 
 def divided(plan: Plan) -> bool:
-    """Whether jobs get cores and memory as they get accelerators.
+    """Whether jobs get cores and memory in proportion to accelerators.
 
-    Of a machine that nobody has published them of Slurm counts one core and 1 MiB, and jobs would have no more.
+    For a machine without published numbers Slurm assumes a core and 1 MiB, and jobs would get no more.
     """
     return on_machines(plan) and all(pool.machine.cores and pool.machine.memory_mib for pool in plan.pools)
 
 
 def plugstack_conf(plan: Plan) -> str:
-    """Return the file even without plugins: the packaged one includes missing files, which slurmd logs as an error.
+    """Return the file even without plugins: the packaged file includes missing ones, which slurmd logs as an error.
 
     The plugin is required: a node without it would run a container's job outside of the container.
     """
@@ -193,7 +191,7 @@ def _health_settings(plan: Plan) -> list[Setting]:
     # nodes are idle, and exist to be broken.
     silent_s, look_s = (300, 300) if on_machines(plan) else (30, 20)
     return [
-        # 2 would also return a node that a person has set down
+        # 2 would also return a node that a user has drained
         ("ReturnToService", 1),
         ("SlurmdTimeout", silent_s),
         ("HealthCheckProgram", HEALTH),
@@ -207,18 +205,18 @@ def _health_settings(plan: Plan) -> list[Setting]:
         ("TaskProlog", f"{HELPERS}/task-environment"),
         # The prolog waits for the user's checks. A job whose script has not started by then is requeued.
         ("BatchStartTimeout", 60),
-        # a shell's limits say nothing about a job: memory for RDMA must stay lockable
+        # a shell's limits do not matter to a job: memory for RDMA must stay lockable
         ("PropagateResourceLimitsExcept", "MEMLOCK,NOFILE"),
     ]
 
 
 def elastic(plan: Plan) -> tuple[Group, ...]:
-    """Pools of which some nodes start and stop with the work."""
+    """Pools with elastic nodes."""
     return tuple(pool for pool in plan.pools if pool.elastic_nodes)
 
 
 def power_saving(plan: Plan, roster: Roster) -> list[Setting]:
-    """Nodes of a cloud that are there when there is work for them."""
+    """Elastic nodes of a cloud."""
     static = [member.name for pool in plan.pools for member in members_of(pool, roster)]
     return [
         ("PrivateData", "cloud"),  # shows nodes that are powered down
@@ -262,7 +260,7 @@ def accounting(plan: Plan, roster: Roster) -> list[Setting]:
         return []
     return [
         ("AccountingStorageType", "accounting_storage/slurmdbd"),
-        # people ask for records from every node, and slurmdbd is on the head
+        # users query records on every node, and slurmdbd is on the head
         ("AccountingStorageHost", controller(plan, roster).address),
         ("AccountingStoragePort", DATABASE_PORT),
         ("AccountingStorageTRES", "gres/gpu"),
@@ -333,10 +331,10 @@ def _queue_line(plan: Plan, queue: Queue, members: Members) -> str:
 
 
 def shares(plan: Plan, queue: Queue) -> list[Setting]:
-    """Return the defaults of a job: an accelerator brings its part of the cores, a core its part of the memory.
+    """Return the defaults of a job: an accelerator brings its share of the cores, a core its share of the memory.
 
-    Else it had one core of them, and the memory of the whole node, which no other job could share then. To Slurm a CPU
-    is what runs one thread.
+    Otherwise a job would have a single core and the memory of the whole node, which no other job could share. Slurm's
+    CPU is a hardware thread.
     """
     machines = [pool.machine for pool in (*plan.pools, *plan.scheduling_only) if pool.name in queue.pools]
     cpus = [each.cpus // each.accelerators for each in machines if each.cpus and each.accelerators]
@@ -350,9 +348,9 @@ def shares(plan: Plan, queue: Queue) -> list[Setting]:
 
 
 def billing(plan: Plan, queue: Queue) -> str:
-    """Charge accelerators in fair share and reports, and cores only where there are none.
+    """Charge accelerators in fair share and reports, and cores only on nodes without accelerators.
 
-    By itself Slurm charges a job of eight accelerators that asked for one core as one core.
+    By default Slurm charges a job with eight accelerators and a core as one core.
     """
     pools = [pool for pool in (*plan.pools, *plan.scheduling_only) if pool.name in queue.pools]
     has_accelerators = any(pool.machine.accelerators for pool in pools)
@@ -360,7 +358,7 @@ def billing(plan: Plan, queue: Queue) -> str:
 
 
 def tier(plan: Plan, queue: Queue) -> int:
-    """The rank of the queue's priority among all weights, from 1; a queue without one stands below them."""
+    """Return the rank of the queue's priority among all weights, from 1; 0 for a queue without one."""
     weights = sorted({priority.weight for priority in plan.scheduler.priorities})
     own = {priority.name: priority.weight for priority in plan.scheduler.priorities}.get(queue.priority)
     return 1 if own is None else 2 + weights.index(own)
@@ -451,5 +449,5 @@ def _lines_of(settings: Iterable[Setting]) -> str:
 
 
 def words(settings: Iterable[Setting]) -> str:
-    """Return settings in one line, as for nodes and partitions."""
+    """Return settings on a line, as for nodes and partitions."""
     return " ".join(f"{key}={value}" for key, value in settings)

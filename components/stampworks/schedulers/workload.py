@@ -1,7 +1,6 @@
-"""Check whether a Kubernetes workload fits the cluster of a plan: its requests, and what it would lack.
+"""Check whether a Kubernetes workload fits the cluster of a plan: its requests, and missing settings.
 
-A manifest is data from anywhere: what does not have the shape that Kubernetes wants is passed over: its server
-refuses it.
+A manifest is untrusted data: parts of another shape are ignored, because the server refuses them.
 """
 
 from __future__ import annotations
@@ -84,7 +83,7 @@ class _Pods:
 
     @property
     def accelerators(self) -> float:
-        """Return the accelerators of one pod."""
+        """Return the accelerators of a pod."""
         return sum(quantity(_asked(each).get(ACCELERATOR)) or 0 for _, each in self.containers)
 
     @property
@@ -153,8 +152,8 @@ def _patches(manifest: Mapping[str, Any]) -> Iterator[_Pods]:
 
 
 def _together(pods: Sequence[_Pods]) -> list[_Pods]:
-    """Return the pods that train together: those with the most accelerators. A leader may have a template of its own.
-    Pods with fewer, such as evaluators and MPI launchers, need no fabric."""
+    """Return the pods that train together: those with the most accelerators. A leader may have its own template. Pods
+    with fewer, such as evaluators and MPI launchers, need no fabric."""
     most = max((each.accelerators for each in pods), default=0)
     count = sum(each.count for each in pods if each.accelerators == most)
     return [replace(each, count=count) if most and each.accelerators == most else each for each in pods]
@@ -248,8 +247,8 @@ def _shm(pods: _Pods, name: Any) -> Iterator[Remark]:
 
 
 def _trainer(plan: Plan, manifest: Mapping[str, Any], patches: Sequence[_Pods]) -> Iterator[Remark]:
-    """Check the settings of a TrainJob for its pods: resources that replace its runtime's, and settings beside
-    them. Everything else belongs to the runtime alone."""
+    """Check the settings of a TrainJob for its pods: resources that replace its runtime's, and additional settings. The
+    rest belongs to the runtime."""
     trainer, path = _map(at(manifest, "spec", "trainer")), ("spec", "trainer")
     chosen = [each for each in patches if POOL in _map(each.spec.get("nodeSelector"))]
     asked = _amounts_asked(_map(trainer.get("resourcesPerNode")))
@@ -304,7 +303,7 @@ def _fabric(plan: Plan, pods: _Pods) -> Iterator[Remark]:
 
 
 def _rails(plan: Plan, among: Sequence[Group]) -> int:
-    """Return the rails of a node, where they are devices that a pod has to ask for; else 0."""
+    """Return the rails of a node, if they are devices that a pod has to request; else 0."""
     return max((pool.rails or 0 for pool in among), default=0) if plan.fabric.kind in OVER_TCP else 0
 
 
@@ -341,7 +340,7 @@ def _settings(plan: Plan, rails: int, env: Mapping[str, str], path: Path) -> Ite
 
 
 def _admitted(pods: _Pods) -> Iterator[Remark]:
-    """Yield violations of our own policy for the namespaces of teams."""
+    """Yield violations of the toolkit's policy for the namespaces of teams."""
     if pods.spec.get("nodeName"):
         hint = f"take it out; nodeSelector: {{{POOL}: NAME}} chooses a pool"
         yield _error("node", (*pods.path, "nodeName"), kubernetes.NAMES_NODE, hint)
@@ -388,7 +387,7 @@ def _among(plan: Plan, pods: _Pods) -> list[Group]:
 
 
 def _most(among: Sequence[Group], resource: str) -> float | None:
-    """Return the largest amount on one of their nodes; None where it is unknown for some."""
+    """Return the largest amount on one of their nodes; None if it is unknown for some."""
     has = [quantity(kubernetes.capacity(pool).get(resource)) for pool in among]
     known = [each for each in has if each is not None]
     return max(known, default=None) if len(known) == len(has) else None

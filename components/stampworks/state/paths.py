@@ -37,7 +37,7 @@ def _private(path: Path) -> Path:
 
 
 def nearest_existing(path: Path) -> Path:
-    """Return the path, or the nearest folder above it that exists: its file system is where the path would be."""
+    """Return the path, or the nearest existing folder above it, which has the same file system."""
     return next(each for each in (path, *path.parents) if each.exists())
 
 

@@ -33,7 +33,7 @@ def amount(text: str) -> int:
 
 
 def counted(count: int, what: str) -> str:
-    """Return a count with its noun; one has no s."""
+    """Return a count with its noun, singular for 1."""
     return f"{count} {what}{'' if count == 1 else 's'}"
 
 

@@ -1,7 +1,7 @@
 """Reasons why a node takes no jobs: the origin of a drain, and its form in Slurm.
 
-Slurm has one line of text for each node. All our programs write a drain in this form, and read from it whose drain it
-is. Only the origin that drained a node returns it.
+Slurm has a line of text for each node. All programs of the toolkit write drains in this form, and read their origin
+from it. Only the origin that drained a node returns it.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ class DrainReason:
 
     @property
     def lasting(self) -> bool:
-        """Whether no proof and no new disk returns the node: a user drained it, with our commands or with Slurm's, or
-        its machine ends."""
+        """Whether no proof and no new disk returns the node: a user drained it, with the toolkit's or Slurm's commands,
+        or its machine ends."""
         return self.by in ("person", "cloud") or (self.by == "slurm" and self.who not in ("", "root", "slurm"))
 
 

@@ -162,7 +162,7 @@ def _thing(way: Sequence[PathStep]) -> str:
 
 
 def _step(step: PathStep, key: str) -> str:
-    words = FIELDS | THINGS if step.key else FIELDS  # the groups of the plan are pools; those of a role are its groups
+    words = FIELDS | THINGS if step.key else FIELDS  # the plan's groups are pools; a role has its own groups
     name = words.get(step.field, step.field)
     if step.field == "groups" and step.key in NO_POOLS:
         name = "group"
@@ -196,7 +196,7 @@ def shown(value: Any, field: str, unit: str) -> str:
 
 
 def _addresses(value: Sequence[str]) -> str:
-    """Name the first and the last of many addresses: each rail has a range of its own."""
+    """Name the first and the last of many addresses: each rail has its own range."""
     if not all(value):
         return f"{len(value)} that the cloud chooses"
     return f"{value[0]} to {value[-1]}, {len(value)} rails" if len(value) > 2 else ", ".join(value) or "none"

@@ -7,8 +7,8 @@ from typing import Any
 from stampworks.plan import Plan, existing_parts
 from stampworks.views.table import table
 
-UNTOUCHED = "Existing parts, of which nothing is changed or deleted"
-SHARED = "What they share, and neither changes or deletes"
+UNTOUCHED = "Existing parts, which are not changed or deleted"
+SHARED = "Shared parts, which neither stack changes or deletes"
 
 
 def lines(plan: Plan, width: int) -> list[str]:
@@ -40,8 +40,8 @@ def _means(part: str, a: Plan, b: Plan, a_name: str, b_name: str) -> str:
     if what == "storage":
         return f"{a_name} and {b_name} mount the same files"
     if what == "key":
-        return "whoever disables it stops both"
-    return "its rights are those of both"
+        return "disabling it stops both"
+    return "both have its rights"
 
 
 def _needed(plan: Plan, name: str) -> str:

@@ -100,7 +100,7 @@ def _headline(plan: Plan, width: int) -> list[str]:
     return [
         *paragraph(f"cluster {plan.name} on {place}: {', '.join(named)}{simulated}", width, ""),
         *paragraph(f"release {plan.release.name}: {versions}", width, ""),
-        f"fingerprint {fingerprint(plan)}: what it has in common with its siblings",
+        f"fingerprint {fingerprint(plan)}: the same for all siblings",
     ]
 
 
@@ -337,7 +337,7 @@ def addons_text(plan: Plan, width: int) -> list[str]:
         for each in plan.scheduler.addons
     ]
     own = ", ".join(f"{each.name} {each.version or '(not looked up)'}" for each in plan.scheduler.parts)
-    brought = paragraph(f"and what the cloud's Kubernetes is made of: {own}", width, "  ") if own else []
+    brought = paragraph(f"parts of the cloud's Kubernetes: {own}", width, "  ") if own else []
     return ["Add-ons", *table(header, rows, width), *brought]
 
 

@@ -1,8 +1,8 @@
-"""Text of others on a page of ours that a forge renders: shown unchanged, and always as text.
+"""Text of others on a page that a forge renders: shown unchanged, and always as text.
 
 A comment on a pull request appears under its author's name. Text from the change under review must not link, mention
-people, load images, or leave its cell. A backslash is not enough: a forge looks for @names and #123 after Markdown. It
-looks for nothing in code.
+people, load images, or leave its cell. A backslash is not enough: a forge looks for @names and #123 after Markdown, but
+not in code.
 """
 
 from __future__ import annotations

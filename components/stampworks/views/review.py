@@ -28,8 +28,8 @@ LINES_MAX = 16
 MARKS = {"pass": "\N{WHITE HEAVY CHECK MARK}", "fail": "\N{CROSS MARK}", "unknown": "\N{BLACK QUESTION MARK ORNAMENT}"}
 DOES = {
     "in place": "jobs go on",
-    "roll": "nodes one wave after the other",
-    "replace": "taken down, made anew",
+    "roll": "nodes in waves",
+    "replace": "removed, created again",
     "refuse": "data or state would be lost",
     "create": "made",
     "destroy": "taken down",
@@ -183,7 +183,7 @@ def _data(value: Any) -> Any:
 
 
 def _headline(review: Review) -> str:
-    """Return the summary for readers who read no further."""
+    """Return the summary for readers who stop there."""
     if not review.changes:
         nothing = "Nothing changes." if review.verdict != "unknown" else "No known changes."
         return " ".join([nothing, *_other_stacks(review.siblings)])
@@ -210,7 +210,7 @@ def _other_stacks(siblings: Sequence[Sibling]) -> list[str]:
     ]
 
 
-_EFFECT_WORDS = {"data": "data is lost", "replace": "parts are taken down and made anew"}
+_EFFECT_WORDS = {"data": "data is lost", "replace": "parts are removed and created again"}
 _KINDS = {"created": "new", "destroyed": "gone"}
 
 
@@ -252,7 +252,7 @@ def _cost_words(review: Review) -> str:
     if least or most:
         return f"Cost: {usd(least, most, '+')} USD an hour."
     same = review.before.uncounted == review.after.uncounted
-    return "Cost: the same." if same else "Cost: the same, but for what is not counted."
+    return "Cost: the same." if same else "Cost: the same, without uncounted items."
 
 
 def _nodes(count: int, verb: str) -> str:
@@ -272,11 +272,11 @@ def _sorted(changes: Sequence[DeclaredChange]) -> list[DeclaredChange]:
 
 
 def _approval(review: Review) -> list[str]:
-    """Say how a person accepts the change, where an `up` asks for it."""
+    """Say how a user approves the change, if an `up` requires it."""
     if not review.id:
         return []
     carried = f"`{VARIABLE}={review.id} pulumi up` carries out this change and no other"
-    return [f"An `up` of {quoted(review.stack)} refuses this until somebody accepts it: {carried}."]
+    return [f"An `up` of {quoted(review.stack)} refuses this without an approval: {carried}."]
 
 
 def _side(each: DeclaredChange, value: Any) -> str:

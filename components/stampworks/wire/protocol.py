@@ -1,8 +1,8 @@
 """Pulumi's wire protocol, without the rest of its SDK.
 
 The generated modules are inside the `pulumi` package. Importing that package takes 0.25 s of every command, more than
-half of this plugin's start, and the modules need none of it. So the packages above them are entered as empty modules
-with a path, without their code. They are removed before any other code can import them.
+half of this plugin's start, and the modules need none of it. The packages above them are therefore registered as empty
+modules with a path, without their code, and removed before other code can import them.
 """
 
 from __future__ import annotations

@@ -9,11 +9,11 @@ from moto.core.responses import ActionResult
 from moto.ec2.responses import EC2Response
 
 CONSOLES: dict[str, str] = {}
-"""Console output of each instance; empty for one that is not here."""
+"""Console output by instance."""
 TASKS: list[dict[str, Any]] = []
 """The work on new disks, as AWS shows it."""
 REFUSED, BROKEN = set[str](), set[str]()
-"""Images of which AWS makes no disk, and whose disks do not boot."""
+"""Images of which AWS creates no disk, and images that do not boot."""
 
 
 def key(number: int) -> str:

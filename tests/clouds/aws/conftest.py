@@ -1,4 +1,4 @@
-"""The example stacks of AWS, rehearsed in the real engine: what would be asked of AWS, and nothing of AWS itself."""
+"""The example stacks of AWS, rehearsed in the real engine: it records the requests, and AWS is not contacted."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def server() -> Iterator[Simulated]:
 
 @pytest.fixture
 def environment(aws: Simulated, monkeypatch: pytest.MonkeyPatch) -> Simulated:
-    """The same, for what is called in this process."""
+    """Set the same environment for calls in this process."""
     for name in [name for name in os.environ if name.startswith("AWS_")]:
         monkeypatch.delenv(name)
     for name, value in aws.environment.items():
@@ -51,7 +51,7 @@ def aws(server: Simulated) -> Simulated:
 
 @pytest.fixture
 def groups(environment: Simulated, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
-    """Let groups reach their size after each scenario, and check that nothing else is left."""
+    """Let groups reach their size after each scenario, and check that nothing else remains."""
     monkeypatch.setenv("STAMPWORKS_STATE", str(tmp_path / "state"))
     monkeypatch.setattr(renewal, "_POLL_S", 0.01)
     booting.nothing_has_booted()

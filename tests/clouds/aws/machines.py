@@ -1,4 +1,4 @@
-"""Machines of a cluster on a simulated AWS, as its groups start them, and what tests ask of them."""
+"""Machines of a cluster on a simulated AWS, started by its groups."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def launch(of: Launch | None) -> Launch:
 
 
 def start(aws: Simulated, plan: Plan | None = None, count: int = 2, group: str = "gpu") -> None:
-    """A group as clouds/aws/nodes.py asks for it: what moto does not know of it is left out."""
+    """Start a group as clouds/aws/nodes.py requests it, without the parameters that moto does not support."""
     own = [each for each in plan.groups if each.name == group] if plan else []
     made_from = tags.template(own[0], plan.release, CONTENT) if plan else "made-from"
     of = {tags.CLUSTER: CLUSTER, tags.GROUP: group, tags.TEMPLATE: made_from}
@@ -69,7 +69,7 @@ def start_head(aws: Simulated, plan: Plan) -> str:
 
 
 def there(aws: Simulated) -> list[Mapping[str, Any]]:
-    """All machines that are not gone, however they came."""
+    """Return all machines that exist."""
     found = aws.client("ec2").describe_instances()["Reservations"]
     running = [one for part in found for one in part["Instances"] if one["State"]["Name"] in ("pending", "running")]
     return sorted(running, key=lambda one: (one["LaunchTime"], one["InstanceId"]))

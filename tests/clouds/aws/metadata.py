@@ -1,4 +1,5 @@
-"""Stands in for the metadata service of EC2: who asks is known by its address, and what it is, a simulated AWS says."""
+"""A stand-in for the metadata service of EC2: it identifies a machine by its address, and takes its data from a
+simulated AWS."""
 
 from __future__ import annotations
 
@@ -15,13 +16,13 @@ TOKEN = "a-token"
 
 
 Notices = Mapping[str, Mapping[str, Any]]
-"""By address of the machine: what is announced to it, by path below meta-data."""
+"""Announced events by machine address and by path below meta-data."""
 
 
 def service(
     aws: Simulated, instances: Mapping[str, str], notices: Notices = MappingProxyType({})
 ) -> Callable[..., Iterable[bytes]]:
-    """Answer as the metadata service: each machine's address has an instance, which may be another one later."""
+    """Serve metadata: each machine's address has an instance, which may change later."""
 
     def answer(environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
         path, address = environ["PATH_INFO"], environ["REMOTE_ADDR"]
@@ -30,7 +31,7 @@ def service(
         elif environ.get("HTTP_X_AWS_EC2_METADATA_TOKEN") != TOKEN:
             start_response("401 Unauthorized", [])
             return []
-        else:  # whatever the version, which comes first
+        else:  # the path begins with a version: accept any
             known = _known(aws, instances.get(address, ""), address)
             known |= {f"meta-data/{where}": json.dumps(notice) for where, notice in notices.get(address, {}).items()}
             said = _said(known, path.lstrip("/").partition("/")[2])
@@ -41,12 +42,12 @@ def service(
 
 
 def mac_of(address: str) -> str:
-    """Return the MAC of the one interface of a machine with this address."""
+    """Return the MAC of the machine's interface with this address."""
     return ":".join(f"{byte:02x}" for byte in (2, 0, *ipaddress.ip_address(address).packed))
 
 
 def _said(known: Mapping[str, str], path: str) -> str | None:
-    """A value, or what lies below: folders end with a slash."""
+    """Return a value, or a list of the entries of a folder, which end with a slash."""
     if path in known:
         return known[path]
     folder = path.rstrip("/") + "/"

@@ -10,7 +10,7 @@ from typing import Any
 def decided(
     documents: Iterable[Mapping[str, Any]], action: str, resource: str, context: Mapping[str, str]
 ) -> tuple[str, list[str]]:
-    """Return the decision about an action, and the conditions that nobody gave a value for."""
+    """Return the decision about an action, and the conditions without a value."""
     effects, missing = set(), set[str]()
     for one in (each for document in documents for each in document["Statement"]):
         actions, resources = _several(one["Action"]), _several(one["Resource"])

@@ -1,4 +1,4 @@
-"""A head whose programs start elastic nodes, and the simulated AWS that it starts them in, with few machines."""
+"""A head whose programs start elastic nodes in a simulated AWS with few machines."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ UP, DOWN = "ALLOCATED+CLOUD+NOT_RESPONDING+POWERING_UP", "IDLE+CLOUD+POWERED_DOW
 
 
 class Cloud:
-    """A simulated AWS that runs out of machines, and that shows what it has started when it likes."""
+    """A simulated AWS with limited capacity, which may list started machines late."""
 
     def __init__(self, aws: Simulated) -> None:
         self.aws, self.ec2 = aws, aws.client("ec2")
@@ -95,7 +95,7 @@ def rows(tags: dict[str, str]) -> list[dict[str, str]]:
 
 
 class Head:
-    """Environment of the programs: two permanent nodes, and four elastic ones."""
+    """Environment of the programs: two permanent and four elastic nodes."""
 
     def __init__(self, folder: Path, cloud: Cloud) -> None:
         self.cloud, self._slurm, self.settings = cloud, folder / "slurm.json", folder / "power.json"
@@ -123,7 +123,7 @@ class Head:
         self.settings.write_text(json.dumps(data | more))
 
     def run(self, program: str, *arguments: str) -> int:
-        """Run a program in this process, which has the SDK, as a process of its own would."""
+        """Run a program in this process, which has the SDK, as if it were a separate process."""
         with pytest.MonkeyPatch.context() as patched:
             for name, value in self.environment.items():
                 patched.setenv(name, value)
@@ -172,7 +172,7 @@ class Head:
         self.settle()
 
     def watch_on(self, *between: Callable[[], object]) -> None:
-        """Let the watch run, with each of these actions after one of its looks."""
+        """Run the watch, with an action after each of its looks."""
         todo, wait = iter(between), WAIT
 
         def pause(seconds: float) -> None:

@@ -53,7 +53,7 @@ from tests.clouds.aws.policies import decided
 
 REGION = "us-east-1"
 LEAF_NODES = 4
-"""Instances below one switch."""
+"""Instances below a switch."""
 _SIGNED = re.compile(r"Credential=[^/]+/\d+/(?P<region>[^/]+)/(?P<service>[^/]+)/aws4_request")
 
 
@@ -66,13 +66,13 @@ class Fault:
     message: str
     status: int
     where: str
-    """A part of the request's body; empty for every one."""
+    """Part of the request's body that selects it; empty for all requests."""
     left: int | None
     """Number of remaining occurrences; None for ever."""
     delay_s: float
     """Seconds until the answer; without a code the answer is moto's own."""
     late: bool = False
-    """Whether the answer is the one that the same question had the last time."""
+    """Whether the answer repeats the last answer to the same request."""
 
 
 @dataclass
@@ -158,21 +158,21 @@ class Simulated:
         _WORLD.quotas.setdefault(region, {}).setdefault(service, {})[name] = value
 
     def tag_policy(self, policy: dict[str, Any]) -> None:
-        """Tag policy of the organisation, as it holds for the account."""
+        """Tag policy of the organisation that applies to the account."""
         _WORLD.tag_policy = policy
 
     def simulated_decision(self, action: str, **fields: Any) -> None:
-        """Have IAM's simulator answer this for an action, whatever policies of the caller say."""
+        """Let IAM's simulator give this answer for an action, whatever the caller's policies are."""
         _WORLD.decisions[action] = fields
 
     def addon(self, name: str, version: str, *for_: str, default: bool, region: str = REGION) -> None:
-        """A version of one that EKS has, for these versions of Kubernetes."""
+        """Add a version of an EKS add-on for these versions of Kubernetes."""
         fits = [{"clusterVersion": each, "platformVersions": ["*"], "defaultVersion": default} for each in for_]
         versions = _WORLD.addons.setdefault(region, {}).setdefault(name, [])
         versions.append({"addonVersion": version, "architecture": ["amd64", "arm64"], "compatibilities": fits})
 
     def reserve(self, id_: str, region: str = REGION, **fields: Any) -> None:
-        """A reservation, as describe_capacity_reservations shows it; of another one only what is said differs."""
+        """Add a reservation, as describe_capacity_reservations shows it, with these fields changed."""
         count = fields.get("TotalInstanceCount", 1)
         _WORLD.reservations.setdefault(region, {})[id_] = {
             "CapacityReservationId": id_,
@@ -188,7 +188,7 @@ class Simulated:
         }
 
     def tried(self, group: str, at: datetime, message: str = "", region: str = REGION, **fields: Any) -> None:
-        """Record an attempt of an Auto Scaling group: a launch that failed, or without a message one that succeeded."""
+        """Record an attempt of an Auto Scaling group: a failed launch, or a success if there is no message."""
         activities = _WORLD.activities.setdefault(region, [])
         activities.insert(
             0,
@@ -216,9 +216,9 @@ class Simulated:
         return image
 
     def parameter(self, name: str, value: str, region: str = REGION) -> None:
-        """A public one, which no caller of the API could put."""
+        """Set a public parameter, which callers of the API cannot write."""
         kept = ssm_backends[DEFAULT_ACCOUNT_ID][region]._parameters[name]
-        made: Any = Parameter  # declared abstract, and is not
+        made: Any = Parameter  # declared abstract, but it is not
         kept.append(made(DEFAULT_ACCOUNT_ID, name, value, "String", None, None, None, utcnow(), 1, "text"))
 
     def answer(self, inner: Any, environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
@@ -252,7 +252,8 @@ class Simulated:
 
 @contextmanager
 def simulated_aws() -> Iterator[Simulated]:
-    """Serves it until it is left; one at a time in a process, for moto keeps what there is in the process."""
+    """Serve a simulated AWS while the context lasts. Only one can exist in a process, because moto's state is
+    global."""
     aws, inner = Simulated(), DomainDispatcherApplication(create_backend_app)
     aws.application = lambda *call: aws.answer(inner, *call)
     with socket.create_server(("127.0.0.1", 0)) as here, served(aws.application, here):
@@ -281,7 +282,7 @@ def served(application: Any, at: socket.socket) -> Iterator[None]:
 
 class _Quiet(WSGIRequestHandler):
     def log(self, *_: Any) -> None:
-        """Says nothing: what was called, a test asks for."""
+        """Log nothing: tests query the recorded calls."""
 
 
 def _action(environ: Mapping[str, Any], body: bytes) -> str:
@@ -372,7 +373,7 @@ def _describe_instance_topology(self: EC2Response) -> ActionResult:
 
 
 def _describe_scaling_activities(self: AutoScalingResponse) -> ActionResult:
-    """The last ones first."""
+    """Return activities, newest first."""
     name = self._get_param("AutoScalingGroupName")
     found = [each for each in _WORLD.activities.get(self.region, []) if each["AutoScalingGroupName"] == name]
     return ActionResult({"Activities": found[:100]})

@@ -37,7 +37,7 @@ Call = Callable[..., tuple[int, str, str]]
 
 @pytest.fixture
 def declared(tmp_path: Path, aws: Simulated, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A stack whose image is locked, in an account that answers all other questions."""
+    """A stack with a locked image, in an account that answers all other requests."""
     monkeypatch.chdir(tmp_path)
     file = tmp_path / "test.yaml"
     file.write_text(DECLARED)
@@ -48,7 +48,7 @@ def declared(tmp_path: Path, aws: Simulated, monkeypatch: pytest.MonkeyPatch) ->
 
 @pytest.fixture(autouse=True)
 def nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Other facts are not read, which takes most of the time."""
+    """Other facts, which take most of the time, are not read."""
 
     def unread(_: reading.AccountQuestion) -> None:
         raise AwsUnansweredError("nothing", "not read in this test", "")
@@ -176,7 +176,7 @@ def test_root_is_limited_by_no_policy(aws: Simulated, declared: Path, facts: Cal
     assert "has all rights, and no policy limits a mistake" in " ".join(said.split())
 
 
-def test_who_may_not_ask_hears_that_nobody_can_tell(
+def test_denied_simulation_of_rights_is_unknown(
     aws: Simulated, declared: Path, facts: Call, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A caller may lack the simulator, or the role behind a session; `plan` goes on."""
@@ -214,7 +214,8 @@ def test_decisions(aws: Simulated, declared: Path, facts: Call, said: dict[str, 
 def test_a_condition_on_the_call_has_its_value(
     aws: Simulated, declared: Path, facts: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Policies that allow one region, the cluster's tag and one service of a role allow what an `up` asks for."""
+    """Conditions have values: policies limited to a region, the cluster's tag and a service of a role allow the calls
+    of an `up`."""
     of_region: dict[str, Any] = {"StringEquals": {"aws:RequestedRegion": ["us-east-1"]}}
     of_tags: dict[str, Any] = {"StringEquals": {"aws:RequestTag/stampworks:cluster": "test"}}
     whole = policy(rights_of(planned(declared)))
@@ -229,7 +230,7 @@ def test_a_condition_on_the_call_has_its_value(
 
 
 def test_launches_are_tried_and_nothing_starts(aws: Simulated, declared: Path, facts: Call) -> None:
-    """One of each group, in the zone's default subnet."""
+    """A dry run covers each group, in the default subnet of the zone."""
     facts()
     assert [(one.group, one.outcome) for one in account(declared).launches or ()] == [
         ("head", "accepted"),
@@ -240,7 +241,7 @@ def test_launches_are_tried_and_nothing_starts(aws: Simulated, declared: Path, f
 
 
 def test_a_launch_that_is_refused(aws: Simulated, declared: Path, facts: Call) -> None:
-    """AWS says what it lacks, where the caller may decode it."""
+    """The finding includes the missing right, if the caller may decode it."""
     told = {"explicitDeny": False, "context": {"action": RUN, "resource": "arn:aws:ec2:us-east-1:1:instance/*"}}
     message = f"You are not authorized. Encoded authorization failure message: {json.dumps(told)}"
     aws.fail(RUN, "UnauthorizedOperation", message, status=403, where="p5.48xlarge")
@@ -268,7 +269,7 @@ def test_a_launch_that_aws_does_not_take(aws: Simulated, declared: Path, facts: 
 
 
 def test_a_launch_that_cannot_be_tried(aws: Simulated, declared: Path, facts: Call) -> None:
-    """Without a subnet, and without an image; no call is made for it."""
+    """Without a subnet or an image, no call is made."""
     ec2 = aws.client("ec2")
     for each in ec2.describe_subnets()["Subnets"]:
         ec2.delete_subnet(SubnetId=each["SubnetId"])
@@ -282,7 +283,7 @@ def test_a_launch_that_cannot_be_tried(aws: Simulated, declared: Path, facts: Ca
 
 
 def test_the_policy_of_a_stack(aws: Simulated, declared: Path, facts: Call) -> None:
-    """It is printed without asking anybody, and needs a stack."""
+    """The policy is printed without requests to AWS, and needs a stack."""
     aws.calls.clear()
     code, said, _ = facts("--policy")
     assert (code, json.loads(said)) == (0, policy(rights_of(planned(declared))))
@@ -292,6 +293,6 @@ def test_the_policy_of_a_stack(aws: Simulated, declared: Path, facts: Call) -> N
 def test_rights_are_those_of_a_stack(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["facts", "--policy"]) == 2
     assert capsys.readouterr().err.splitlines() == [
-        "rights are those of a stack",
+        "--policy needs a stack, whose rights it prints",
         "  hint: name it: `stampworks facts -s STACK`",
     ]

@@ -89,7 +89,7 @@ def test_its_server_is_for_the_cluster_s_network_alone(cluster: Mapping[str, Any
 
 @pytest.mark.engine
 @pytest.mark.long
-def test_nobody_is_let_in_but_by_entries(cluster: Mapping[str, Any], rehearsed: Rehearsed, plan: Plan) -> None:
+def test_access_needs_an_entry(cluster: Mapping[str, Any], rehearsed: Rehearsed, plan: Plan) -> None:
     """Access entries exist for the creator, and for each user with the role of a team, which has no other rights."""
     assert cluster["accessConfig"] == {
         "authenticationMode": "API",
@@ -113,7 +113,7 @@ def test_nobody_is_let_in_but_by_entries(cluster: Mapping[str, Any], rehearsed: 
 @pytest.mark.engine
 @pytest.mark.long
 def test_nothing_changes_by_itself(cluster: Mapping[str, Any], rehearsed: Rehearsed) -> None:
-    """The version is pinned, because EKS would choose another one; logs are kept as long as all others."""
+    """The version is pinned, because EKS would choose another one; logs have the same retention as all others."""
     assert (cluster["version"], cluster["upgradePolicy"]) == ("1.35", {"supportType": "EXTENDED"})
     assert set(cluster["enabledClusterLogTypes"]) == {
         *("api", "audit", "authenticator", "controllerManager", "scheduler"),
@@ -127,7 +127,7 @@ def test_nothing_changes_by_itself(cluster: Mapping[str, Any], rehearsed: Rehear
 @pytest.mark.engine
 @pytest.mark.long
 def test_its_own_pods_run_where_no_gpu_is(rehearsed: Rehearsed) -> None:
-    """Names are looked up by pods on the system's nodes, which take pods at once."""
+    """DNS runs on the system's nodes, which take pods at once."""
     addons = {each["addonName"]: each for each in rehearsed.of("Addon")}
     assert set(addons) == {
         *("aws-fsx-csi-driver", "coredns", "eks-node-monitoring-agent", "eks-pod-identity-agent", "kube-proxy"),
@@ -157,7 +157,7 @@ def test_an_up_is_as_patient_as_its_roll_is_long(rehearsed: Rehearsed, plan: Pla
 @pytest.mark.engine
 @pytest.mark.long
 def test_nodes_are_watched_and_not_repaired(rehearsed: Rehearsed) -> None:
-    """Nodes that are not proven yet are watched as well. A person decides which node goes."""
+    """Unproven nodes are watched as well. A person decides about replacement."""
     [agent] = [each for each in rehearsed.of("Addon") if each["addonName"] == "eks-node-monitoring-agent"]
     tolerated = json.loads(agent["configurationValues"])["dcgmAgent"]["tolerations"]
     assert tolerated == [{"key": f"stampworks/{taint}", "operator": "Exists"} for taint in ("unproven", "proof")]
@@ -198,7 +198,7 @@ def test_a_node_of_a_pool_takes_no_pods_before_it_is_proven(rehearsed: Rehearsed
 @pytest.mark.engine
 @pytest.mark.long
 def test_pods_of_a_pool_have_memory_for_the_fabric_and_accelerators_by_asking(rehearsed: Rehearsed) -> None:
-    """The nodes of the cluster's own pods have neither."""
+    """System nodes have neither huge memory limits nor accelerators."""
     limits = told(rehearsed.template())["spec"]["containerd"]["baseRuntimeSpec"]["process"]["rlimits"]
     assert [each["type"] for each in limits] == ["RLIMIT_NOFILE", "RLIMIT_MEMLOCK"]
     _, script = parts(rehearsed.template())
@@ -209,7 +209,7 @@ def test_pods_of_a_pool_have_memory_for_the_fabric_and_accelerators_by_asking(re
 
 @pytest.mark.engine
 @pytest.mark.long
-def test_what_eks_wants_to_say_itself_no_template_says(rehearsed: Rehearsed) -> None:
+def test_templates_leave_out_fields_of_the_node_group(rehearsed: Rehearsed) -> None:
     """EKS refuses a node group with either of these fields."""
     for group in ("head", "gpu"):
         template = rehearsed.template(group)
@@ -232,7 +232,7 @@ SECRET = "4dabf18193072939515e22adb298388d"  # marker of secrets in the engine's
 @pytest.mark.engine
 @pytest.mark.long
 def test_the_state_shows_neither_the_kubeconfig_nor_a_key(tmp_path: Path) -> None:
-    """This covers the stack, every resource, and the provider that asks the server."""
+    """Neither the stack, nor a resource, nor the Kubernetes provider shows them."""
     with Servers() as servers, servers.serving(Recording({}, lambda: None, io.StringIO())) as ports:
         engine = Engine(tmp_path, read_stack(EKS, ROOT, ROOT / "stacks", {}), ports)
         try:
@@ -257,7 +257,7 @@ def test_the_state_shows_neither_the_kubeconfig_nor_a_key(tmp_path: Path) -> Non
 
 @pytest.mark.engine
 @pytest.mark.long
-def test_what_a_stack_outputs(rehearsed: Rehearsed) -> None:
+def test_outputs_of_a_stack(rehearsed: Rehearsed) -> None:
     """The outputs include the server's address, and a proof that a rehearsal only announces."""
     outputs = rehearsed.found["outputs"]
     assert outputs["use"] == f"stampworks kubectl -s {EKS} -- get nodes"
@@ -285,7 +285,7 @@ def steps(rehearsed: Rehearsed, change: str) -> set[tuple[str, str, str]]:
 
 @pytest.mark.engine
 @pytest.mark.long
-def test_what_a_change_does(rehearse: Rehearse) -> None:
+def test_effects_of_changes(rehearse: Rehearse) -> None:
     """Growth changes a number, join settings a version of the template, and another purchase the group; settings of the
     server replace it, which is protected."""
     rehearsed = rehearse(EKS)
@@ -369,7 +369,7 @@ def test_an_up_that_cannot_ask_its_server_is_finished_by_the_next_one(rehearsed:
 @pytest.mark.engine
 @pytest.mark.long
 def test_there_is_a_head_to_go_through_where_nobody_reaches_the_server(tmp_path: Path) -> None:
-    """With --continue-on-error the head and the pools do not wait for Kubernetes objects."""
+    """With --continue-on-error, head and pools do not wait for Kubernetes objects."""
     with Servers() as servers, servers.serving(recording := Recording({}, lambda: None, io.StringIO())) as ports:
         engine = Engine(tmp_path, read_stack(EKS, ROOT, ROOT / "stacks", {}), ports)
         try:
@@ -390,7 +390,7 @@ def test_there_is_a_head_to_go_through_where_nobody_reaches_the_server(tmp_path:
 @pytest.mark.engine
 @pytest.mark.long
 def test_drivers_are_those_of_what_is_declared(rehearse: Rehearse) -> None:
-    """The driver of buckets may do with the declared one what a mount does, and no other driver may do anything."""
+    """The bucket driver has the rights of a mount on the declared bucket; other drivers have none."""
     rehearsed = rehearse(EKS).with_changes()
     drivers = {each["addonName"]: each for each in rehearsed.of("Addon") if each["addonName"].endswith("-csi-driver")}
     assert set(drivers) == {"aws-efs-csi-driver", "aws-fsx-csi-driver", "aws-mountpoint-s3-csi-driver"}
@@ -418,7 +418,7 @@ def volumes(rehearsed: Rehearsed) -> list[Mapping[str, Any]]:
 @pytest.mark.engine
 @pytest.mark.long
 def test_each_team_has_a_volume_of_each_file_system(rehearse: Rehearse) -> None:
-    """Volumes have the names that runs mount, and no two of one bucket share a handle."""
+    """Volumes have the names that runs mount; volumes of the same bucket have different handles."""
     found = volumes(rehearse(EKS))
     claimed = [(each["spec"]["claimRef"]["namespace"], each["spec"]["claimRef"]["name"]) for each in found]
     teams, names = ("product", "research", "stampworks-proof"), ("corpus", "data", "home")
@@ -483,7 +483,7 @@ def test_disks_inside_a_node_are_one_array(rehearsed: Rehearsed, plan: Plan) -> 
 
 @pytest.mark.engine
 @pytest.mark.long
-def test_what_is_in_a_server_goes_with_it(rehearsed: Rehearsed) -> None:
+def test_objects_are_deleted_with_their_server(rehearsed: Rehearsed) -> None:
     """Objects of a deleted server are not deleted one by one."""
     notes = rehearsed.phase("destroy")["notes"]
     assert any(note.startswith("deleted with their containers: ") for note in notes)
@@ -519,7 +519,7 @@ def test_how_long_a_version_is_supported(day: str | None, outcome: str, words: s
     assert words in text
 
 
-def test_what_is_not_there_yet_is_said_where_it_is_declared() -> None:
+def test_unsupported_fields_are_reported_where_declared() -> None:
     """Stacks without such fields get no message."""
     plain = declared(proof={"level": "none"})
     assert not [*said(plain, "storage"), *said(plain, "images")]
@@ -551,7 +551,7 @@ def test_over_what_pods_reach_storage_is_said_where_it_is_declared() -> None:
         (f"registry.example.com/workloads@sha256:{'0' * 64}", "quick", "pass", "by its digest"),
     ],
 )
-def test_what_proofs_and_runs_start_from(image: str, level: str, outcome: str, words: str) -> None:
+def test_judges_the_workloads_image(image: str, level: str, outcome: str, words: str) -> None:
     scheduler = {"kind": "kubernetes", **({"workloads_image": image} if image else {})}
     [(found, place, text)] = said(declared(proof={"level": level}, scheduler=scheduler), "proof")
     assert (found, place) == (outcome, "scheduler.workloads_image")
@@ -559,7 +559,7 @@ def test_what_proofs_and_runs_start_from(image: str, level: str, outcome: str, w
 
 
 @pytest.mark.parametrize("image", ["-rm", "a b", "a\n", "a@sha256:12", "$(x)", "{{ x }}", "a" * 600])
-def test_what_no_registry_has_is_refused(image: str) -> None:
+def test_refuses_malformed_workloads_images(image: str) -> None:
     with pytest.raises(DeclarationError) as error:
         declared(scheduler={"kind": "kubernetes", "workloads_image": image})
     assert [each.path for each in error.value.problems] == ["scheduler.workloads_image"]
@@ -593,7 +593,7 @@ def test_nodes_that_come_with_the_work_are_refused() -> None:
     ("machine", "image"),
     [("p5", "x86_64/nvidia"), ("p6e-gb200", "arm64/nvidia"), ("m7i", "x86_64/standard")],
 )
-def test_which_image_a_node_boots(machine: str, image: str) -> None:
+def test_nodes_boot_the_image_of_eks(machine: str, image: str) -> None:
     """EKS's image for its processors, its accelerators and its Kubernetes; nothing is installed on it."""
     plan = declared(pool={"machine": machine})
     launch = plan.pools[0].launch
@@ -607,7 +607,7 @@ def test_which_image_a_node_boots(machine: str, image: str) -> None:
 def test_its_server_is_asked_through_a_file_without_a_secret(
     environment: Simulated, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Without a server no file is written; a missing program is named."""
+    """Without a server no file is written. A missing program is named."""
     monkeypatch.setenv("STAMPWORKS_STATE", str(tmp_path / "state"))
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(NotRunningError):
@@ -634,7 +634,7 @@ def test_its_server_is_asked_through_a_file_without_a_secret(
 
 
 def test_a_server_that_nobody_may_ask_for_is_what_operations_hear_of(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The error has our words and AWS's; a status uses the known members, and says so."""
+    """The error includes AWS's message; a status uses the known members, and says so."""
 
     def refuse(_: Api, action: str, **__: Any) -> dict[str, Any]:
         raise AwsUnansweredError(

@@ -1,4 +1,4 @@
-"""Nodes that leave a cluster on AWS: elastic ones, and those that need not always run any more."""
+"""Nodes that leave a cluster on AWS: elastic nodes, and nodes that become elastic."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.usefixtures("groups")
 
 
 def test_elastic_nodes_end_when_nobody_can_start_another(aws: Simulated, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nodes of one group end, and none that always runs: their subnet and groups cannot go before them."""
+    """Only elastic nodes of the removed group end: its subnet and security groups cannot be deleted before."""
     stamped(aws)
     always, started = ids(aws), []
     image = aws.publish("/test/elastic")
@@ -44,7 +44,7 @@ def test_elastic_nodes_end_when_nobody_can_start_another(aws: Simulated, monkeyp
 
 
 def test_a_cluster_that_grew_by_itself_is_no_change(aws: Simulated, plan: Plan) -> None:
-    """An elastic node that has started is a node, and neither in the roster that an `up` keeps nor outdated."""
+    """A started elastic node is neither in the roster of an `up` nor outdated."""
     before = stamped(aws, plan)
     image = aws.publish("/test/elastic")
     [one] = aws.client("ec2").run_instances(ImageId=image, MinCount=1, MaxCount=1)["Instances"]
@@ -57,12 +57,13 @@ def test_a_cluster_that_grew_by_itself_is_no_change(aws: Simulated, plan: Plan) 
 
 
 class Slurm:
-    """Nodes that take jobs or not, and a job that ends after some looks; a node that is switched off forgets why."""
+    """A stand-in for Slurm: nodes that take jobs or not, and a job that ends after some looks. A powered-down node
+    forgets its drain."""
 
     def __init__(self, *jobs: str, forgets: str = "") -> None:
         self.jobs, self.forgets, self.reasons = list(jobs), forgets, dict[str, DrainReason]()
         self.seen: list[list[str]] = []
-        """The machines that ran at each look."""
+        """Running machines at each look."""
 
     def held(self, names: Sequence[str]) -> dict[str, DrainReason | None]:
         return {name: self.reasons.get(name) for name in names}
@@ -99,7 +100,7 @@ FOUR = ("gpu-001", "gpu-002", "gpu-003", "gpu-004")
 def changed(
     aws: Simulated, monkeypatch: pytest.MonkeyPatch, slurm: Slurm, count: int, names: tuple[str, ...] = FOUR
 ) -> Roster:
-    """Run an `up` of a pool with 2 of 4 permanent nodes, of which `count` are permanent from now on."""
+    """Run an `up` of a pool of 4 nodes: 2 were permanent, and `count` are from now on."""
     group = {"AutoScalingGroupName": "gpu"}
     running = ids(aws)
     counted = aws.client("autoscaling").describe_auto_scaling_groups()["AutoScalingGroups"][0]["Instances"]
@@ -122,8 +123,8 @@ def changed(
 def test_an_elastic_node_that_is_to_run_always_finishes_its_jobs(
     aws: Simulated, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A group instance with its name follows, and no machine is left unnamed. A powered-down node takes no jobs either:
-    they would start it as elastic."""
+    """An instance of the group takes its name afterwards, and no machine stays unnamed. A powered-down node is drained,
+    too: a job would start it as an elastic node."""
     stamped(aws)
     busy, stays = elastic(aws, "gpu-003", "gpu-004")
     slurm = Slurm("gpu-003", forgets="gpu-003")
@@ -141,7 +142,7 @@ def test_an_elastic_node_that_is_to_run_always_finishes_its_jobs(
 def test_a_node_that_need_not_run_always_ends_when_its_jobs_are_through(
     aws: Simulated, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its group may not end it, and the head ends only elastic nodes, so it would cost money for ever."""
+    """Its group may not end it, and the head ends only elastic nodes: it would run for ever."""
     before = stamped(aws)
     [stays] = elastic(aws, "gpu-003")
     slurm, leaves = Slurm("gpu-002"), before.members[1].target
@@ -158,7 +159,7 @@ def test_a_node_that_need_not_run_always_ends_when_its_jobs_are_through(
 def test_an_elastic_node_that_is_not_wanted_is_the_heads_to_end(
     aws: Simulated, monkeypatch: pytest.MonkeyPatch, known: bool
 ) -> None:
-    """The head ends it when Slurm has forgotten it, with or without a known host key; ended ones are left alone."""
+    """The head ends it after Slurm has removed it, with or without a known host key. Ended instances are left alone."""
     before = stamped(aws)
     [stays] = elastic(aws, "gpu-004")
     if known:
@@ -170,8 +171,8 @@ def test_an_elastic_node_that_is_not_wanted_is_the_heads_to_end(
     ALONE.add(stays)
 
 
-def test_of_two_with_one_name_the_groups_is_the_node(aws: Simulated) -> None:
-    """However long the elastic one has been there."""
+def test_group_member_wins_over_an_elastic_node_of_its_name(aws: Simulated) -> None:
+    """This holds for any age of the elastic node."""
     stamped(aws)
     [older] = elastic(aws, "gpu-003")
     tag(aws, older, HOST_KEY=key(9))
@@ -183,7 +184,7 @@ def test_of_two_with_one_name_the_groups_is_the_node(aws: Simulated) -> None:
 
 
 def test_an_elastic_node_that_is_not_shown_yet_ends_as_well(aws: Simulated, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its program had requested it just before it lost the node, and no later step would end it."""
+    """Its program requested it just before it lost the node, and no later step would end it."""
     stamped(aws)
     monkeypatch.setattr(members, "POLL_S", 0)
     members.end_elastic(CLUSTER, REGION, "gpu")

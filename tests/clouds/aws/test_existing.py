@@ -35,7 +35,7 @@ OF_NETWORKS |= {"SecurityGroup", "SecurityGroupIngressRule", "SecurityGroupEgres
 
 
 def example() -> str:
-    """The stack's file on the page, with an FSx file system beside what it has."""
+    """The stack file of the page, with an additional FSx file system."""
     [found] = re.findall(r"```yaml\n(.*?)```", PAGE.read_text(), re.DOTALL)
     return str(found)
 
@@ -96,7 +96,7 @@ def test_it_comes_stays_and_goes(found: tuple[dict[str, Any], list[dict[str, Any
 def test_nothing_of_the_owners_is_made_changed_or_deleted(
     found: tuple[dict[str, Any], list[dict[str, Any]]], plan: Plan
 ) -> None:
-    """Neither a part of a network, nor storage; what is deleted is what was created."""
+    """No part of the existing network or storage is changed. Only created resources are deleted."""
     _, calls = found
     created = {(each["type"], each["name"]) for each in of(calls, "Create")}
     deleted = {(each["type"], each["name"]) for each in of(calls, "Delete")}
@@ -108,13 +108,13 @@ def test_nothing_of_the_owners_is_made_changed_or_deleted(
     theirs = {id_ for _, id_ in existing_parts(plan)}
     assert len(theirs) == 11
     written = json.dumps([each for each in calls if each["call"] == "Delete" and each["type"].startswith("aws:")])
-    # a resource that names one of theirs, as an instance its subnet, is not theirs
+    # a resource that names an existing part, as an instance its subnet, is not that part
     assert not [type_ for type_, name in deleted if name in theirs]
     assert "fs-0123456789abcdef5" not in written
 
 
 @pytest.mark.engine
-def test_what_is_made_is_in_their_network(found: tuple[dict[str, Any], list[dict[str, Any]]]) -> None:
+def test_resources_are_created_in_the_existing_network(found: tuple[dict[str, Any], list[dict[str, Any]]]) -> None:
     _, calls = found
     [head] = [each["values"] for each in of(calls, "Create", "Instance")]
     assert (head["subnetId"], head["vpcSecurityGroupIds"]) == ("subnet-0123456789abcdef1", ["sg-0123456789abcdef1"])
@@ -129,7 +129,7 @@ def test_what_is_made_is_in_their_network(found: tuple[dict[str, Any], list[dict
 
 
 @pytest.mark.engine
-def test_what_is_mounted(found: tuple[dict[str, Any], list[dict[str, Any]]]) -> None:
+def test_nodes_mount_existing_storage(found: tuple[dict[str, Any], list[dict[str, Any]]]) -> None:
     said, calls = found
     mounts = said["outputs"]["mounts"]
     assert mounts["/shared"] == "fs-0123456789abcdef1.efs.us-east-1.amazonaws.com:/"
@@ -178,7 +178,7 @@ def test_a_boundary_is_asked_for_all_that_roles_have(
 
 @pytest.fixture
 def account(environment: Simulated, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, dict[str, Any]]:
-    """A declaration whose parts are all in the account, and its data."""
+    """A declaration whose parts all exist in the account, and the account's data."""
     monkeypatch.chdir(tmp_path)
     ec2, iam = environment.client("ec2"), environment.client("iam")
     vpc = ec2.create_vpc(CidrBlock="10.20.0.0/16")["Vpc"]["VpcId"]
@@ -271,7 +271,7 @@ def test_facts_of_wrong_parts(account: tuple[Path, dict[str, Any]], environment:
 
 
 def test_a_tag_policy(account: tuple[Path, dict[str, Any]], environment: Simulated) -> None:
-    """The organisation's, as it holds for the account."""
+    """The policy is the organisation's, as it applies to the account."""
     file, _ = account
     environment.tag_policy({"tags": {"owner": {"tag_key": "Owner", "enforced_for": ["ec2:instance"]}}})
     assert outcomes(file)["tags.policy"] == {"fail"}

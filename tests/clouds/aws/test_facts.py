@@ -1,4 +1,4 @@
-"""`stampworks facts -s STACK`: what is read of an account, what stays unknown, and what may be asked."""
+"""`stampworks facts -s STACK`: read facts, unknown facts, and allowed requests."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def tagged(kind: str, name: str = "", cluster: str = "test") -> dict[str, Any]:
 
 
 def test_an_account(full: Simulated, declared: Path, facts: Call) -> None:
-    """Every fact is known, is kept beside the declaration, and says when it was read."""
+    """Every fact is known, is stored next to the declaration, and has the time of its reading."""
     code, said, _ = facts()
     assert code == 0
     assert said.splitlines()[0] == "test.facts.json: account 123456789012 in us-east-1, 32 of 32 facts"
@@ -126,7 +126,7 @@ def test_an_account(full: Simulated, declared: Path, facts: Call) -> None:
         ("https://ec2.us-east-1.amazonaws.com.test", "https://ec2.us-east-1.amazonaws.com.test"),
     ],
 )
-def test_who_answers_in_the_place_of_aws(url: str, kept: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_names_another_endpoint_without_secrets(url: str, kept: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The address is shown without possible secrets."""
     monkeypatch.setenv("AWS_ENDPOINT_URL", url)
     api = Api("us-east-1")
@@ -163,7 +163,7 @@ def test_plan_and_facts_as_one_types_them(
 def test_an_up_is_refused_at_the_lines_that_are_wrong(
     full: Simulated, declared: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """All at once, as with any other mistake, before anything is made."""
+    """Both are reported at once, as any other mistake, before anything is created."""
     text = DECLARED.replace("us-east-1a", "us-east-1b").replace("p5,", "p5en,").replace("cr-1", "cr-2")
     stack = declared.with_name("Pulumi.test.yaml")
     stack.write_text(f"config:\n  stampworks:cluster:\n{textwrap.indent(text, '    ')}")
@@ -195,7 +195,7 @@ def test_an_up_is_refused_at_the_lines_that_are_wrong(
     ]
 
 
-def test_what_others_run(aws: Simulated, declared: Path, facts: Call) -> None:
+def test_counts_running_instances_of_others(aws: Simulated, declared: Path, facts: Call) -> None:
     """Instances are counted by kind and purchase, without the cluster's own and ended ones."""
     started(aws, "p5.48xlarge", 3)
     started(aws, "p5.48xlarge", 2, **tagged("instance"))
@@ -207,7 +207,7 @@ def test_what_others_run(aws: Simulated, declared: Path, facts: Call) -> None:
 
 
 def test_interfaces_of_others(aws: Simulated, declared: Path, facts: Call) -> None:
-    """All interfaces count: an account has one limit for them."""
+    """All interfaces count towards the account's limit."""
     ec2 = aws.client("ec2")
     subnet = ec2.describe_subnets()["Subnets"][0]["SubnetId"]
     for more in (tagged("network-interface"), tagged("network-interface", cluster="other"), {}):
@@ -216,7 +216,7 @@ def test_interfaces_of_others(aws: Simulated, declared: Path, facts: Call) -> No
     assert account(declared).interfaces == 2
 
 
-def test_what_nodes_take_of_their_subnet(
+def test_counts_node_addresses_in_the_subnet(
     aws: Simulated, declared: Path, facts: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Addresses count on each interface, except EFA-only ones, and with EKS's prefixes for pods."""
@@ -345,8 +345,8 @@ storage:
     )
 
 
-def test_what_may_not_be_asked_is_unknown(full: Simulated, declared: Path, facts: Call) -> None:
-    """Every fact, with the action that was refused; what was read of others stays, and who asks is known."""
+def test_denied_actions_make_facts_unknown(full: Simulated, declared: Path, facts: Call) -> None:
+    """Each unknown fact names the denied action. Facts of other actions and the caller's identity stay known."""
     declared.write_text(with_existing(full))
     for action in {*reading.actions(), *PATHS} - {reading.WHO}:
         full.fail(action, "UnauthorizedOperation", "You are not authorized.", status=403)
@@ -365,7 +365,7 @@ def test_what_may_not_be_asked_is_unknown(full: Simulated, declared: Path, facts
 
 @pytest.mark.parametrize(("code", "status"), [("NotFoundException", 404), ("BadRequestException", 400)])
 def test_a_group_that_is_not_there(full: Simulated, declared: Path, facts: Call, code: str, status: int) -> None:
-    """A group that AWS does not have is an error at its pool, and nothing to the pool beside it."""
+    """A missing group is an error at its pool, and does not affect the next pool."""
     other = f"{{name: more, machine: p5, count: 2, zone: us-east-1a, purchase: reserved, reservation: '{ARN}'}}"
     declared.write_text(DECLARED.replace("cr-1}]", f"cr-1}}, {other}]"))
     full.fail(GROUPS, code, "One or more of the specified resources don't exist.", status=status)
@@ -379,7 +379,7 @@ def test_a_group_that_is_not_there(full: Simulated, declared: Path, facts: Call,
     ]
 
 
-def test_what_is_refused_takes_nothing_else_along(full: Simulated, declared: Path, facts: Call) -> None:
+def test_refused_facts_leave_other_facts_known(full: Simulated, declared: Path, facts: Call) -> None:
     """Refused actions, limits, hiccups and pages of other servers have their reasons, and other facts are known."""
     full.fail("ec2:DescribeInstanceTypeOfferings", "RequestLimitExceeded", status=503)
     full.fail("ec2:DescribeNatGateways", "500", "<!doctype html>", status=500)
@@ -396,7 +396,7 @@ def test_what_is_refused_takes_nothing_else_along(full: Simulated, declared: Pat
 
 
 def test_a_page_that_is_no_answer(full: Simulated, declared: Path, facts: Call) -> None:
-    """moto has none for this, and says so in HTML; what stands between here and AWS does the same."""
+    """moto answers an unsupported action with HTML, as a proxy might."""
     full.fail("servicequotas:ListServiceQuotas", "<html>", status=200)
     facts()
     assert account(declared).why("machine_limits").startswith("servicequotas:ListServiceQuotas: ")
@@ -429,7 +429,7 @@ def test_a_service_that_is_silent_is_asked_once(
 def test_an_answer_of_another_shape(
     full: Simulated, declared: Path, facts: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A field that is missing makes the fact unknown, and no traceback."""
+    """A missing field makes the fact unknown, without a traceback."""
 
     def ask(self: Api, action: str, **parameters: Any) -> dict[str, Any]:
         return {"NatGateways": [{}]} if action == "ec2:DescribeNatGateways" else asked(self, action, **parameters)
@@ -440,7 +440,9 @@ def test_an_answer_of_another_shape(
     assert account(declared).why("gateways") == ("ec2:DescribeNatGateways: the answer cannot be read: KeyError 'State'")
 
 
-def test_nobody_answers(full: Simulated, declared: Path, facts: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unreachable_account_keeps_earlier_facts(
+    full: Simulated, declared: Path, facts: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Facts that were read before are left as they were."""
     facts()
     before = (declared.parent / "test.facts.json").read_text()
@@ -473,8 +475,8 @@ def test_a_cloud_whose_accounts_nobody_reads(declared: Path, facts: Call) -> Non
 
 
 def test_the_policy_is_what_is_asked(full: Simulated, declared: Path, facts: Call) -> None:
-    """The one that is shipped, the table, and what really goes over the wire name the same actions; but for what a lock
-    of EKS alone asks, and what AWS asks itself."""
+    """The shipped policy, the table and the recorded requests name the same actions, apart from those of an EKS lock
+    and AWS's own calls."""
     shipped = json.loads((ROOT / "docs" / "reference" / "aws-facts-policy.json").read_text())
     assert shipped == reading.policy()
     declared.write_text(with_existing(full))
@@ -486,13 +488,13 @@ def test_the_policy_is_what_is_asked(full: Simulated, declared: Path, facts: Cal
     called |= {"eks:DescribeAddonVersions", "iam:GetRole"}  # for a lock, and for a role
     assert called == {*reading.actions()}
     permitted = {*read["Action"], published["Action"]}
-    assert called - permitted == {"ec2:RunInstances"}  # tried without starting anything; whether it may be is the fact
+    assert called - permitted == {"ec2:RunInstances"}  # a dry run: its answer is the fact
     assert permitted - called == {*reading.BEHIND, "sts:DecodeAuthorizationMessage"}
     assert all(re.fullmatch(r"[a-z0-9-]+:(Decode|Describe|Get|List|Simulate)[A-Za-z]+", each) for each in permitted)
 
 
-def test_who_may_read_facts_reads_no_keys(full: Simulated, declared: Path, facts: Call) -> None:
-    """Keys that log in to nodes are parameters, too, and no fact is in one of the account's own."""
+def test_facts_policy_reads_no_keys(full: Simulated, declared: Path, facts: Call) -> None:
+    """Host keys of nodes are parameters, too, but facts never need parameters of the account."""
     [permitted] = {each["Resource"] for each in reading.policy()["Statement"] if "ssm:GetParameter" in each["Action"]}
     beginning = permitted.removeprefix("arn:*:ssm:*:*:parameter").removesuffix("*")
     assert beginning.startswith("/aws/")
@@ -533,7 +535,7 @@ MACHINES = [each for each in catalog.machines().values() if each.cloud == "aws"]
 
 
 def test_the_catalog_agrees_with_what_aws_says(aws: Simulated) -> None:
-    """Numbers that a plan counts agree for each machine of which the simulation has real data."""
+    """Numbers used by plans agree for each machine of which the simulation has real data."""
     types = {machine.aliases[0]: machine for machine in MACHINES}
     filters = [{"Name": "instance-type", "Values": sorted(types)}]
     found = {

@@ -76,7 +76,7 @@ def test_no_value_becomes_anything_else(text: str) -> None:
 
 
 def test_it_fits() -> None:
-    """EC2 takes 16 KB of it."""
+    """User data is limited to 16 KB."""
     assert len(cloud_config(KEY, "https://example.com/" + 200 * "x")) < 8192
 
 
@@ -93,8 +93,8 @@ def parts(**more: bool) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("said", list(itertools.product((False, True), repeat=3)))
-def test_what_a_node_of_eks_is_told_fits(said: tuple[bool, bool, bool]) -> None:
-    """EC2 takes 16 KB of it before it is encoded; each thing is said where it is wanted, and nowhere else."""
+def test_user_data_of_eks_fits(said: tuple[bool, bool, bool]) -> None:
+    """EC2 allows 16 KB before encoding. Each setting appears only where it is needed."""
     more = dict(zip(("array", "rdma", "as_asked"), said, strict=True))
     assert len(node_data(**more)) < 8192
     found = parts(**more)
@@ -126,8 +126,8 @@ def test_pods_may_lock_all_memory_of_a_node() -> None:
 def test_pods_have_no_accelerators_that_they_did_not_ask_for(
     tmp_path: Path, there: bool, code: int, ran: list[str]
 ) -> None:
-    """The image of a pod cannot request accelerators by a variable; a node on which this cannot be set does not join.
-    Without a toolkit there is nothing to set."""
+    """An environment variable of an image cannot request accelerators. A node on which this cannot be disabled does not
+    join; without a toolkit there is nothing to disable."""
     log = tmp_path / "log"
     log.touch()
     for name in ("nvidia-ctk", "systemctl", *(["nvidia-container-runtime"] if there else [])):
@@ -163,7 +163,7 @@ def url(bucket: Served) -> str:
 def booted(
     folder: Path, url: str, programs: Sequence[str], code: int = 0, limit_s: float = 20
 ) -> tuple[int, list[str], str]:
-    """The program's exit status, what it ran, and what it said; the programs are stand-ins."""
+    """Return exit status, executed commands and output of the program. The commands are stand-ins."""
     log = folder / "log"
     log.touch()
     (folder / "bin").mkdir()
@@ -198,13 +198,13 @@ def test_the_agent_is_installed_and_started(tmp_path: Path, url: str, bucket: Se
 
 
 def test_an_image_that_has_the_agent_keeps_it(tmp_path: Path) -> None:
-    """Nothing is downloaded."""
+    """The agent is not downloaded."""
     code, ran, _ = booted(tmp_path, "http://127.0.0.1:9/agent.deb", ["amazon-ssm-agent", "systemctl"])
     assert (code, ran) == (0, ["systemctl <enable> <--now> <amazon-ssm-agent>"])
 
 
 def test_it_says_on_the_console_why_nobody_gets_in(tmp_path: Path, url: str) -> None:
-    """The console is the one output of such a node that can be read."""
+    """The console is the only readable output of such a node."""
     code, ran, said = booted(tmp_path, url, ["apt-get", "systemctl"], code=100, limit_s=0.4)
     assert code == 1
     assert f"stampworks: {url}: Command '['apt-get', 'install'" in said
@@ -213,7 +213,7 @@ def test_it_says_on_the_console_why_nobody_gets_in(tmp_path: Path, url: str) -> 
 
 
 def test_the_package_is_in_the_region_of_the_cluster() -> None:
-    """A bucket of that region is reached without a way out."""
+    """The bucket of the same region is reachable without egress."""
     assert catalog.agent_package(catalog.machines()["p5"], "trixie", "us-west-2") == (
         "https://s3.us-west-2.amazonaws.com/amazon-ssm-us-west-2/3.3.4624.0/debian_amd64/amazon-ssm-agent.deb"
     )
@@ -229,7 +229,7 @@ def test_a_node_that_starts_by_itself_joins() -> None:
     assert {each["permissions"] for each in found["write_files"]} == {"0755"}
 
 
-def test_what_does_not_become_a_node_goes(tmp_path: Path) -> None:
+def test_machine_that_cannot_join_terminates(tmp_path: Path) -> None:
     """The node first logs the reason on its console, then terminates, so that it costs nothing."""
     log = tmp_path / "log"
     for name in ("ansible-playbook", "poweroff"):
@@ -246,8 +246,8 @@ def test_what_does_not_become_a_node_goes(tmp_path: Path) -> None:
     assert log.read_text().split() == ["poweroff", "<>"]
 
 
-def test_what_hangs_goes_as_well(tmp_path: Path) -> None:
-    """Slurm would end it later, and start another one at once, which would hang, too."""
+def test_machine_that_hangs_terminates(tmp_path: Path) -> None:
+    """Otherwise Slurm would end it later, and start another machine that hangs at once."""
     log, configure = tmp_path / "log", tmp_path / "configure"
     for path, text in (
         (tmp_path / "poweroff", STAND_IN.format(log=log, code=0)),
@@ -255,7 +255,7 @@ def test_what_hangs_goes_as_well(tmp_path: Path) -> None:
     ):
         path.write_text(text)
         path.chmod(0o755)
-    # all that needs AWS is there at once
+    # all services that need AWS are simulated
     found = f"""
 FOLDER = Path({str(tmp_path / "folder")!r})
 packages = str
@@ -277,7 +277,7 @@ who = lambda: {{"name": "gpu-003"}}
     assert not (tmp_path / "folder").exists()
 
 
-def test_what_came_with_the_bundle_is_read_and_not_started(tmp_path: Path) -> None:
+def test_bundle_programs_run_from_a_noexec_mount(tmp_path: Path) -> None:
     """Debian mounts /run so that no program there can be started."""
     folder = tmp_path / "folder"
     found = f"""
@@ -294,7 +294,7 @@ who = lambda: {{"name": "gpu-003"}}
     assert done.stdout.splitlines()[-1] == str(folder)
 
 
-def test_what_a_node_brings_to_join_is_of_the_release() -> None:
+def test_join_software_has_the_versions_of_the_release() -> None:
     """Missing software is installed in the form that the release names: wheels are no packages of the suite."""
     brought = runpy.run_path(str(PROGRAM.with_name("join")))["PACKAGES"]
     releases = {release.boot for release in catalog.releases().values()}
@@ -302,7 +302,7 @@ def test_what_a_node_brings_to_join_is_of_the_release() -> None:
 
 
 def test_a_node_runs_what_its_image_brings_by_itself(tmp_path: Path) -> None:
-    """Once, with the same words; what comes with the bundle is then started by the same Python."""
+    """The program runs once, with the same arguments, and the bundle is started by the same Python."""
     own = tmp_path / "boot/bin/python3"
     own.parent.mkdir(parents=True)
     own.symlink_to(sys.executable)

@@ -1,4 +1,4 @@
-"""The commands of docs/start/aws-first-day.md, in a clone with credentials of a simulated AWS and nothing else."""
+"""The commands of docs/start/aws-first-day.md, in a clone with credentials of a simulated AWS only."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ TIMEOUT_S = 900
 
 @dataclass(frozen=True)
 class Done:
-    """One command: what it printed, and what it asked AWS."""
+    """A command with its output and its requests to AWS."""
 
     said: str
     asked: frozenset[str]
@@ -38,7 +38,7 @@ class Done:
 
 @pytest.fixture(scope="module")
 def clone(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Copy the files that are committed or would be; the environment of this checkout is the prepared one."""
+    """Copy all files that git would commit; the prepared environment of this checkout is used."""
     folder = tmp_path_factory.mktemp("clone")
     for file in files():
         if not file.is_relative_to(ROOT / "tests"):
@@ -51,7 +51,7 @@ def clone(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def done(server: Simulated, clone: Path) -> Iterator[list[Done]]:
-    """Runs all commands, each as a reader would: one that fails ends it."""
+    """Run all commands as a reader would; stop at the first failure."""
     server.clear()
     for service, name, value in (*QUOTAS, ("ec2", "Running On-Demand Standard instances", 64)):
         server.quota(service, name, value)
@@ -83,7 +83,7 @@ def there(aws: Simulated) -> tuple[int, ...]:
 
 
 def test_the_page_has_six_commands() -> None:
-    """Each is of the stack that the page names, in this order."""
+    """Each command uses the stack of the page, in this order."""
     words = [command.split() for command in COMMANDS]
     assert [each[1] for each in words] == VERBS
     assert {each[0] for each in words} == {"stampworks"}
@@ -93,7 +93,8 @@ def test_the_page_has_six_commands() -> None:
 
 @pytest.mark.engine
 def test_each_does_with_the_account_what_it_says(done: list[Done]) -> None:
-    """Facts and locks read; the others ask nothing. Nothing is made by any of them, or they would have failed above."""
+    """Facts and locks are read; other commands send no requests. None creates anything, or it would have failed
+    above."""
     readable = {*reading.actions()}
     first, lock, again, *others = done
     for each in (first, again):
@@ -107,7 +108,7 @@ def test_each_does_with_the_account_what_it_says(done: list[Done]) -> None:
     plan, rehearsed, submitted = (" ".join(each.said.split()) for each in others)
     assert "WARN account account 123456789012 in us-east-1, as it was on" in plan
     assert "no account was asked, nothing was created" in rehearsed
-    assert "nothing was submitted, and neither a cluster nor an account was asked" in submitted
+    assert "nothing was submitted, and neither a cluster nor an account was contacted" in submitted
 
 
 @pytest.mark.engine

@@ -1,4 +1,4 @@
-"""`stampworks lock`: which images are looked up, what is written, and what is said when they are not."""
+"""`stampworks lock`: looked-up images, the written file, and errors."""
 
 from __future__ import annotations
 
@@ -54,8 +54,8 @@ def published(aws: Simulated, name: str, day: int, **fields: Any) -> str:
     return aws.publish(PARAMETER, name=name, creation_date=created, **fields)
 
 
-def test_what_was_looked_up_is_planned(aws: Simulated, declared: Path, lock: Call) -> None:
-    """Every node boots it, and the file says what it is."""
+def test_plan_uses_the_locked_image(aws: Simulated, declared: Path, lock: Call) -> None:
+    """Every node boots the image, and the file describes it."""
     image = published(aws, "debian-13-amd64-20261102-2290", 2)
     assert lock() == (
         0,
@@ -73,8 +73,8 @@ def test_what_was_looked_up_is_planned(aws: Simulated, declared: Path, lock: Cal
     assert {group.launch.image for group in plan.groups if group.launch} == {image}
 
 
-def test_what_is_newer(aws: Simulated, declared: Path, lock: Call) -> None:
-    """Old and new with name and day; where nothing is, the file is left alone."""
+def test_lists_newer_images(aws: Simulated, declared: Path, lock: Call) -> None:
+    """Old and new values have name and day; without a newer one the file stays unchanged."""
     old = published(aws, "old", 2)
     lock()
     file = declared.parent / "test.lock.json"
@@ -103,7 +103,7 @@ ON_EKS = (
 
 @pytest.fixture
 def of_eks(aws: Simulated, declared: Path) -> dict[str, str]:
-    """A declaration of a cluster of EKS, and what AWS publishes for it: the images by the groups that boot them."""
+    """A declaration of an EKS cluster, and the images that AWS publishes for its groups."""
     declared.write_text(ON_EKS)
     for name, version in VERSIONS.items():
         aws.addon(name, "v9.9.9-eksbuild.9", "1.35", "1.36", default=False)
@@ -122,7 +122,7 @@ def not_locked(declared: Path) -> list[str]:
     return [each.text for each in planning.rules(plan, None) if each.id in OF_LOCK and each.outcome == "fail"]
 
 
-def test_what_eks_is_made_of(declared: Path, lock: Call, of_eks: dict[str, str]) -> None:
+def test_locks_images_and_versions_of_eks(declared: Path, lock: Call, of_eks: dict[str, str]) -> None:
     """The lock has images for nodes with accelerators and for the cluster's own pods, and the versions that EKS chooses
     for this Kubernetes by default, which change over time."""
     [_, parts] = not_locked(declared)
@@ -141,7 +141,7 @@ def test_what_eks_is_made_of(declared: Path, lock: Call, of_eks: dict[str, str])
 def test_another_kubernetes_has_parts_of_other_versions(
     aws: Simulated, declared: Path, lock: Call, of_eks: dict[str, str]
 ) -> None:
-    """Versions of the old Kubernetes do not; newer ones are shown beside the old."""
+    """Versions of the old Kubernetes do not count; newer versions are shown next to the old ones."""
     lock()
     file = declared.parent / "test.lock.json"
     file.write_text(file.read_text().replace("1.35/vpc-cni", "1.34/vpc-cni").replace("v1.12.4", "v1.12.3"))
@@ -156,7 +156,7 @@ def test_another_kubernetes_has_parts_of_other_versions(
 
 
 def test_a_part_that_a_region_lacks(aws: Simulated, declared: Path, lock: Call, of_eks: dict[str, str]) -> None:
-    """All of them are named, beside the images that it lacks as well."""
+    """The error names all missing parts, along with missing images."""
     declared.write_text(ON_EKS.replace("us-east-1", "us-west-2"))
     said = refused(aws, lock, 2)
     hint = "  hint: take another region, or a release of another Kubernetes"
@@ -199,7 +199,7 @@ WITH_DLAMI = DECLARED + 'release: "2026.12-ubuntu-dlami"\nscheduler: {accounting
 
 @pytest.fixture
 def of_vendor(aws: Simulated, declared: Path) -> Callable[[str, int], str]:
-    """A declaration of nodes that boot AWS's image; publishes one of that name."""
+    """A declaration of nodes that boot AWS's image; AWS publishes an image of that name."""
     declared.write_text(WITH_DLAMI)
     day = datetime.datetime(2026, 7, 17, tzinfo=datetime.UTC)
     aws.publish(OF_HEAD, name="ubuntu", creation_date=day)
@@ -212,7 +212,7 @@ def of_vendor(aws: Simulated, declared: Path) -> Callable[[str, int], str]:
 
 
 def test_the_image_of_a_vendor(declared: Path, lock: Call, of_vendor: Callable[[str, int], str]) -> None:
-    """Nodes with GPUs boot it, and the head the distribution's; then nothing is missing, and no image is made."""
+    """Nodes with GPUs boot it, and the head boots the distribution's; nothing is missing, and no image is built."""
     image = of_vendor(DLAMI, 17)
     code, said, _ = lock()
     assert (code, said.splitlines()[-2:]) == (
@@ -226,7 +226,7 @@ def test_the_image_of_a_vendor(declared: Path, lock: Call, of_vendor: Callable[[
 
 
 def test_a_newer_image_of_a_vendor_has_other_parts(lock: Call, of_vendor: Callable[[str, int], str]) -> None:
-    """So it is the one that the release is of that is taken, by its name."""
+    """The image with the release's name is used, even if a newer image exists."""
     image = of_vendor(DLAMI, 17)
     of_vendor(DLAMI.replace("20260717", "20260724"), 24)
     assert lock()[1].splitlines()[-1] == f"    none -> {image} ({DLAMI}, of 2026-07-17)"
@@ -235,7 +235,7 @@ def test_a_newer_image_of_a_vendor_has_other_parts(lock: Call, of_vendor: Callab
 def test_an_image_of_that_name_of_somebody_else(
     aws: Simulated, lock: Call, of_vendor: Callable[[str, int], str]
 ) -> None:
-    """Anybody may call an image so. Only its owner's is taken."""
+    """Any account can use such a name. Only the image of its owner counts."""
     newer = DLAMI.replace("20260717", "20260724")
     aws.publish("/elsewhere", name=DLAMI, owner_id="111122223333")
     of_vendor(newer, 24)
@@ -250,7 +250,7 @@ def test_an_image_of_that_name_of_somebody_else(
 def test_a_region_without_the_parameter_of_a_vendor(
     aws: Simulated, declared: Path, lock: Call, of_vendor: Callable[[str, int], str]
 ) -> None:
-    """Its images have names there, too."""
+    """The region's images still have names."""
     declared.write_text(WITH_DLAMI.replace("us-east-1", "us-west-2"))
     aws.publish(OF_HEAD, name="ubuntu", region="us-west-2")
     alias = {"owner_id": "898082745236", "owner_alias": "amazon"}
@@ -268,7 +268,7 @@ def test_for_programs(aws: Simulated, lock: Call) -> None:
 
 
 def test_another_region(aws: Simulated, declared: Path, lock: Call) -> None:
-    """The images of the old one are not kept, and a lock of the old one is no reason to refuse a new one."""
+    """Images of the old region are dropped, and the old lock does not prevent a new one."""
     published(aws, "east", 2)
     lock()
     declared.write_text(DECLARED.replace("us-east-1", "us-west-2"))
@@ -279,7 +279,7 @@ def test_another_region(aws: Simulated, declared: Path, lock: Call) -> None:
 
 
 def test_a_lock_of_ones_own_images_is_left_alone(aws: Simulated, declared: Path, lock: Call) -> None:
-    """Otherwise the next `up` would give every node the distribution's image. Nobody asks for newer ones."""
+    """Otherwise the next `up` would boot the distribution's image on every node. Newer images are not looked up."""
     file = declared.parent / "test.lock.json"
     published(aws, "debian", 2)
     lock()
@@ -299,7 +299,7 @@ def test_a_lock_of_ones_own_images_is_left_alone(aws: Simulated, declared: Path,
 
 
 def test_an_example_is_written_anew(aws: Simulated, declared: Path, lock: Call) -> None:
-    """Though it says that a release is in its images, as those of stacks that need such images do."""
+    """The example claims an image with its release, as stacks that need such images do."""
     file = declared.parent / "test.lock.json"
     image = published(aws, "debian", 2)
     example = {"id": "example", "name": "an example", "created": "2026-11-01"}
@@ -414,7 +414,7 @@ NOT_LOOKED_UP = "test.yaml:4:9: region: the image of nodes in us-east-1 was not 
         ),
     ],
 )
-def test_nobody_answers(
+def test_silent_aws_is_unknown(
     aws: Simulated, lock: Call, action: str, code: str, message: str, status: int, why: str, hint: str
 ) -> None:
     """The error has place, problem, reason and remedy, each in a line; the exit code is UNKNOWN."""
@@ -424,7 +424,7 @@ def test_nobody_answers(
 
 
 def test_an_answer_that_is_none(aws: Simulated, lock: Call, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Another server may answer in the place of AWS."""
+    """A proxy may answer instead of AWS."""
     aws.fail("ssm:GetParameter", "502", "<!doctype html>", status=502)
     assert refused(aws, lock, 3)[0] == f"{NOT_LOOKED_UP}ssm:GetParameter: not available: HTTP 502"
 
@@ -458,7 +458,7 @@ def test_a_cloud_without_published_images(lock: Call, declared: Path, aws: Simul
 
 
 def test_architectures() -> None:
-    """One machine of AWS is not x86_64 and boots another image."""
+    """A single machine type of AWS is not x86_64, and boots another image."""
     row = catalog.machines()["p6e-gb200"]
     assert (catalog.architecture(row), catalog.published_image(row, "trixie").of(row)) == (
         "arm64",

@@ -1,4 +1,4 @@
-"""Members of a cluster on AWS, and how a machine becomes one: asked through the SDK, of a simulated AWS."""
+"""Members of a cluster on AWS, read from a simulated AWS through the SDK; and how a machine becomes a member."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ pytestmark = pytest.mark.usefixtures("groups")
 
 
 def test_a_machine_joins_when_its_console_shows_its_key(aws: Simulated) -> None:
-    """Its first boot is complete then; before that it has a name, and is no member."""
+    """The first boot is complete then. Before, the machine has a name but is no member."""
     start(aws)
     one, other = ids(aws)
     assert join().members == ()
@@ -53,7 +53,7 @@ def test_a_machine_joins_when_its_console_shows_its_key(aws: Simulated) -> None:
 
 
 def test_the_roster_says_how_to_get_there(aws: Simulated) -> None:
-    """The way leads through a tunnel of AWS, with a key from AWS in a private file."""
+    """The route is a tunnel of AWS, with a temporary key in a private file."""
     roster = stamped(aws)
     assert (roster.cloud, roster.region, roster.user, roster.reach) == ("aws", REGION, "root", ())
     assert roster.proxy[:7] == ("aws", "ssm", "start-session", "--region", REGION, "--target", "%h")
@@ -66,7 +66,7 @@ def test_the_roster_says_how_to_get_there(aws: Simulated) -> None:
 
 
 def test_addresses_of_cards_are_no_rails() -> None:
-    """Programs would look for a NIC by the plan's name of it, and EC2 calls it as it likes."""
+    """Programs would search a NIC by its name in the plan, and EC2 uses other names."""
     nic = {"InterfaceType": "efa", "PrivateIpAddress": "10.0.0.9"}
     row = {"InstanceId": "i-1", "State": {"Name": "running"}, "LaunchTime": datetime(2026, 11, 1, tzinfo=UTC)}
     nics = [{**nic, "NetworkInterfaceId": "eni-1"}]
@@ -74,8 +74,8 @@ def test_addresses_of_cards_are_no_rails() -> None:
     assert members._member(machine).rail_addresses == ("",)
 
 
-def test_who_has_joined_is_not_asked_again(aws: Simulated) -> None:
-    """A look at a cluster of any size is a few calls, and writes nothing."""
+def test_joined_nodes_are_not_queried_again(aws: Simulated) -> None:
+    """A look at a cluster of any size needs few calls and writes nothing."""
     stamped(aws)
     aws.calls.clear()
     join()
@@ -84,7 +84,7 @@ def test_who_has_joined_is_not_asked_again(aws: Simulated) -> None:
 
 
 def test_another_cluster_is_nobody_here(aws: Simulated) -> None:
-    """Nor is a machine that only carries the name."""
+    """Machines of other clusters do not count, nor do machines that merely have the name."""
     stamped(aws)
     assert members.members("d", REGION).members == ()
     assert not Path(members.members("d", REGION).identity_file).name
@@ -95,7 +95,7 @@ def test_another_cluster_is_nobody_here(aws: Simulated) -> None:
     assert len(join({"gpu": ("gpu-001", "gpu-002", "gpu-003")}).members) == 2
 
 
-def test_who_died_is_started_anew_under_its_name(aws: Simulated) -> None:
+def test_dead_node_is_replaced_under_its_name(aws: Simulated) -> None:
     """An `up` suspends the group's own replacement once."""
     before = stamped(aws)
     autoscaling = aws.client("autoscaling")
@@ -115,7 +115,7 @@ def test_who_died_is_started_anew_under_its_name(aws: Simulated) -> None:
     assert len(ids(aws)) == 2
 
 
-def test_who_died_is_missed_by_a_refresh(aws: Simulated) -> None:
+def test_refresh_reports_dead_nodes(aws: Simulated) -> None:
     """`pulumi refresh` reports nothing while all run, then a sentence that the next `up` uses."""
     before = stamped(aws)
     groups = [{"name": "gpu", "names": [*NAMES["gpu"]], "count": 2}]
@@ -132,8 +132,9 @@ def test_who_died_is_missed_by_a_refresh(aws: Simulated) -> None:
     assert drift() == {"members": ["cloud: gpu: 1 of 2 members"]}
 
 
-def test_of_two_with_one_name_the_first_keeps_it(aws: Simulated) -> None:
-    """Two `up`s at once can give a name twice; the next look finds one node of it, the next `up` two nodes."""
+def test_first_of_two_instances_keeps_the_name(aws: Simulated) -> None:
+    """Two concurrent `up`s may assign a name twice: the next look finds a single node of it, and the next `up` makes
+    two nodes."""
     start(aws)
     one, other = ids(aws)
     for number, each in enumerate((one, other)):
@@ -143,8 +144,8 @@ def test_of_two_with_one_name_the_first_keeps_it(aws: Simulated) -> None:
     assert [(each.name, each.target) for each in join().members] == [("gpu-001", one), ("gpu-002", other)]
 
 
-def test_who_is_not_wanted_is_ended_and_not_replaced(aws: Simulated) -> None:
-    """The node to end is chosen by name: the group, which wants one less by now, would take any."""
+def test_surplus_node_is_ended_and_not_replaced(aws: Simulated) -> None:
+    """The node is chosen by name: the group, whose size is smaller by now, would choose any."""
     roster = stamped(aws)
     autoscaling = aws.client("autoscaling")
     autoscaling.set_instance_protection(AutoScalingGroupName="gpu", InstanceIds=ids(aws), ProtectedFromScaleIn=True)
@@ -164,7 +165,7 @@ def tags_of(aws: Simulated, machine: Mapping[str, Any]) -> dict[str, dict[str, s
     return {id_: {one["Key"]: one["Value"] for one in others if one["ResourceId"] == id_} for id_ in ids_}
 
 
-def test_what_bills_are_read_by_is_on_machines_that_run(aws: Simulated) -> None:
+def test_cost_tags_reach_running_machines(aws: Simulated) -> None:
     """Disks and NICs get the tags, too; a second run writes nothing, and tags of others stay."""
     before = stamped(aws)
     [mine, other] = there(aws)
@@ -199,7 +200,7 @@ def test_the_nic_of_the_head_has_its_tags(aws: Simulated, plan: Plan) -> None:
 
 
 def test_the_volume_of_the_head_keeps_its_name(aws: Simulated, plan: Plan) -> None:
-    """It is a resource of its own: another tag on it would be a change for the next `up`."""
+    """The volume is a separate resource: another tag would be a change for the next `up`."""
     head, ec2 = start_head(aws, plan), aws.client("ec2")
     ec2.create_tags(Resources=[head], Tags=[{"Key": "Name", "Value": "c-head"}, {"Key": "owner", "Value": "platform"}])
     [machine] = there(aws)
@@ -229,7 +230,7 @@ def test_a_machine_that_ends_while_others_get_a_tag(aws: Simulated) -> None:
 
 @pytest.mark.long
 def test_machines_that_are_not_shown_yet_are_waited_for(aws: Simulated, monkeypatch: pytest.MonkeyPatch) -> None:
-    """All parts of AWS hear of them late; each machine has one name."""
+    """All services of AWS list new machines late. Each machine gets its own name."""
     join()
     start(aws)
     for number, each in enumerate(ids(aws)):
@@ -242,7 +243,7 @@ def test_machines_that_are_not_shown_yet_are_waited_for(aws: Simulated, monkeypa
 @pytest.mark.parametrize("call", ["CreateTags", "GetConsoleOutput", "DescribeInstanceTopology"])
 @pytest.mark.long
 def test_machines_that_are_shown_and_not_known_yet(aws: Simulated, monkeypatch: pytest.MonkeyPatch, call: str) -> None:
-    """The next look continues: every node gets its name and place, and no `up` fails because of it."""
+    """The next look continues: every node gets its name and place, and no `up` fails."""
     start(aws)
     for number, each in enumerate(ids(aws)):
         boot(each, number)
@@ -269,7 +270,7 @@ def test_a_place_is_asked_for_until_aws_has_time(aws: Simulated, monkeypatch: py
 
 
 @pytest.mark.long
-def test_who_died_is_replaced_once_however_long_aws_shows_it(aws: Simulated, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_dead_node_is_replaced_once_while_aws_still_lists_it(aws: Simulated, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its group has released it, while both lists still show it for a time."""
     gone = stamped(aws).members[0].target
     aws.client("autoscaling").suspend_processes(AutoScalingGroupName="gpu")
@@ -296,22 +297,22 @@ def test_who_died_is_replaced_once_however_long_aws_shows_it(aws: Simulated, mon
         "\x00\x1b[2J\udcff".encode(errors="replace").decode() * 1000,
     ],
 )
-def test_what_shows_no_key_is_none(aws: Simulated, shown: str) -> None:
+def test_instance_without_host_key_is_no_member(aws: Simulated, shown: str) -> None:
     start(aws, count=1)
     booting.CONSOLES[ids(aws)[0]] = shown
     assert join().members == ()
 
 
 def test_a_key_in_its_tag_that_is_none_makes_no_member(aws: Simulated) -> None:
-    """Users who may tag machines must not be able to inject an option of ssh."""
+    """Users with the right to tag machines must not be able to inject an option of ssh."""
     start(aws, count=1)
     tag(aws, ids(aws)[0], NODE="gpu-001", HOST_KEY="ssh-ed25519 AAAA -oProxyCommand=x")
     assert members.members(CLUSTER, REGION).members == ()
 
 
 @pytest.mark.parametrize("why", ["UnauthorizedOperation", "InvalidAction"])
-def test_what_may_not_be_asked_is_said(aws: Simulated, why: str) -> None:
-    """The error says whom to ask; without places in the network only these are unknown."""
+def test_denied_calls_are_reported(aws: Simulated, why: str) -> None:
+    """The error names the missing right. Without places in the network, only places are unknown."""
     start(aws, count=1)
     boot(ids(aws)[0], 1)
     aws.fail("ec2:DescribeInstanceTopology", why)
@@ -327,7 +328,7 @@ def test_what_may_not_be_asked_is_said(aws: Simulated, why: str) -> None:
     )
 
 
-def test_nobody_is_logged_in(aws: Simulated, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_credentials_are_reported(aws: Simulated, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("AWS_ACCESS_KEY_ID")
     monkeypatch.delenv("AWS_SECRET_ACCESS_KEY")
     with pytest.raises(AwsError) as caught:
@@ -383,7 +384,7 @@ def test_an_end_that_nobody_may_ask_for_is_unknown(aws: Simulated, monkeypatch: 
 
 
 def without(monkeypatch: pytest.MonkeyPatch, instance: str, **of_group: str) -> None:
-    """EC2 does not show it any more, as an hour after its end; and its group says this of it."""
+    """Hide an instance from EC2, as an hour after its end, while its group shows it with these values."""
     ask = Api.ask
 
     def answer(self: Api, action: str, **parameters: Any) -> dict[str, Any]:
@@ -398,9 +399,9 @@ def without(monkeypatch: pytest.MonkeyPatch, instance: str, **of_group: str) -> 
     monkeypatch.setattr(Api, "ask", answer)
 
 
-def test_who_died_long_ago_is_started_anew_as_well(aws: Simulated, monkeypatch: pytest.MonkeyPatch) -> None:
-    """This happens to all nodes of a block that has ended: EC2 has forgotten them, and their group counts them. Running
-    nodes stay."""
+def test_long_dead_nodes_are_replaced(aws: Simulated, monkeypatch: pytest.MonkeyPatch) -> None:
+    """This happens to all nodes of an expired block: EC2 no longer lists them, and their group does. Running nodes
+    stay."""
     before = stamped(aws)
     gone, stays = (each.target for each in before.members)
     autoscaling = aws.client("autoscaling")
@@ -424,7 +425,7 @@ def test_who_died_long_ago_is_started_anew_as_well(aws: Simulated, monkeypatch: 
         {"HealthStatus": "Healthy", "LifecycleState": "Pending"},
     ],
 )
-def test_who_goes_already_or_has_just_come_is_left_alone(
+def test_ending_and_new_instances_are_left_alone(
     aws: Simulated, monkeypatch: pytest.MonkeyPatch, said: Mapping[str, str]
 ) -> None:
     """A second request to end a machine is refused; EC2 may not list a new one yet."""

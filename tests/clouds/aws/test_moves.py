@@ -1,5 +1,5 @@
-"""Changes that move a whole cluster: other ranges, another zone, another way out. Pulumi creates before it deletes, so
-each part that AWS allows only once has to go first, or has to be another one."""
+"""Changes that move a whole cluster: other address ranges, another zone, another egress. Pulumi creates before it
+deletes: parts that AWS allows only once are deleted first or get another name."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def steps(rehearsed: Rehearsed, change: str) -> list[tuple[str, str]]:
 
 @pytest.mark.parametrize("change", ["another range", "no way out", "a way out again", "their range"])
 def test_a_cluster_moves_without_its_data(rehearse: Rehearse, change: str) -> None:
-    """The network is made anew, and all nodes with it; files, the head's volume and the public address stay."""
+    """The network and all nodes are recreated; files, the head's volume and the public address stay."""
     done = steps(rehearse("aws-dev-g6", MOVES), change)
     replaced = {kind for op, kind in done if op == "replace"}
     assert {"Vpc", "Subnet", "Group", "Instance", "MountTarget"} <= replaced
@@ -52,13 +52,13 @@ def test_another_zone_takes_the_volume_along(rehearse: Rehearse) -> None:
 
 
 def test_elastic_nodes_leave_a_subnet_before_it_goes(rehearse: Rehearse) -> None:
-    """They are no resources: the group's own resource ends them when it is made anew."""
+    """Elastic nodes are no resources: the replacement of their group ends them."""
     done = steps(rehearse("aws-dev-g6", MOVES), "their range")
     assert ("replace", "ElasticNodes") in done
 
 
 def test_a_kubernetes_is_made_anew_in_another_network(rehearse: Rehearse) -> None:
-    """EKS moves no cluster to another network, and a review says that it goes."""
+    """EKS cannot move to another network, and a review reports the replacement."""
     rehearsed = rehearse(EKS, OF_EKS)
     done = steps(rehearsed, "another range")
     assert {("replace", "Vpc"), ("replace", "Cluster"), ("replace", "NodeGroup")} <= {*done}

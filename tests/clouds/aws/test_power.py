@@ -27,7 +27,7 @@ pytestmark = pytest.mark.long
 
 @pytest.fixture
 def cloud(aws: Simulated, monkeypatch: pytest.MonkeyPatch) -> Cloud:
-    """Cloud with the parts that moto lacks: limited capacity, one start for each token, and late appearance."""
+    """Yield a cloud with features that moto lacks: limited capacity, one start for each token, and late listing."""
     made, run, describe = Cloud(aws), EC2Response.run_instances, EC2Response.describe_instances
     address: Any = Instance.private_ip_address
 
@@ -89,7 +89,7 @@ def nodes_of(cloud: Cloud) -> list[str]:
 
 
 def test_nodes_come_and_go(head: Head, cloud: Cloud) -> None:
-    """Nodes start in one call, with names and addresses; only they are ended."""
+    """A single call starts the nodes, with names and addresses. Only these nodes are ended."""
     head.slurm(*ELASTIC[:3], state=UP)
     assert head.process("resume", "gpu-[003-005]").stderr == ""
     assert nodes_of(cloud) == ELASTIC[:3]
@@ -107,7 +107,7 @@ def test_nodes_come_and_go(head: Head, cloud: Cloud) -> None:
 
 
 def test_a_node_that_is_asked_for_twice(head: Head, cloud: Cloud) -> None:
-    """The node has one machine, even when AWS does not list it yet, or both requests come at once."""
+    """The node gets a single machine, even if AWS lists it late or both requests come at once."""
     head.resume("gpu-003")
     first = cloud.instances()
     cloud.lag = 100
@@ -120,7 +120,7 @@ def test_a_node_that_is_asked_for_twice(head: Head, cloud: Cloud) -> None:
 
 
 def test_the_next_way_to_buy_is_tried(head: Head, cloud: Cloud) -> None:
-    """Only missing machines are requested the next way; those that came stay."""
+    """Only missing machines are requested from the next way to buy; started ones stay."""
     cloud.capacity = {"one-gpu": 1}
     head.resume(*ELASTIC[:3])
     assert nodes_of(cloud) == ELASTIC[:3]
@@ -144,7 +144,7 @@ def templates(cloud: Cloud) -> list[str]:
 
 
 def test_nothing_is_to_be_had(head: Head, cloud: Cloud) -> None:
-    """The nodes are free again, with the reason, those that came stay, and AWS is not asked again for a while."""
+    """Missing nodes are free again, with the reason; started ones stay, and AWS is not asked again for a while."""
     cloud.capacity = {"one-gpu": 0, "one-gpu-spot": 1}
     head.resume(*ELASTIC[:3])
     assert nodes_of(cloud) == ["gpu-003"]
@@ -196,7 +196,7 @@ def test_a_pause_grows(head: Head, cloud: Cloud) -> None:
     ],
 )
 def test_every_no_leads_to_the_next_way(head: Head, cloud: Cloud, code: str, status: int) -> None:
-    """The next way is tried at once: a limit or stock-out would refuse a second time, too."""
+    """The next way is tried at once: a repeated request would be refused again."""
     cloud.aws.fail("ec2:RunInstances", code, "so it is", status=status, where="LaunchTemplateName=one-gpu&", times=1)
     head.resume("gpu-003")
     assert templates(cloud) == ["one-gpu-spot"]
@@ -249,8 +249,8 @@ def test_where_aws_does_not_say_what_runs_nobody_waits_for_a_machine(
 
 
 def test_a_program_that_ends_before_it_has_written_anything(head: Head, cloud: Cloud) -> None:
-    """Its nodes are free again after a while. Other nodes that start are left alone: with a machine, requested again,
-    or not listed yet."""
+    """Its nodes are free again after a while. Other starting nodes are left alone: those with a machine, requested
+    again, or not listed yet."""
     head.resume("gpu-005")
     data = json.loads(head.book.read_text())
     data["launches"]["t-1"] = {"names": ["gpu-006"], "since": time.time() + LIMIT_S}
@@ -266,7 +266,7 @@ def test_a_program_that_ends_before_it_has_written_anything(head: Head, cloud: C
     assert nodes_of(cloud) == ["gpu-005"]
 
 
-def test_what_was_between_two_looks_is_not_known_when_one_fails(head: Head, cloud: Cloud) -> None:
+def test_node_returned_during_a_failed_look_is_not_unserved(head: Head, cloud: Cloud) -> None:
     """A node may have been returned and requested again: it does not count as unserved."""
     head.configure(lag_s=0)
     head.slurm("gpu-003", state=UP)
@@ -276,7 +276,8 @@ def test_what_was_between_two_looks_is_not_known_when_one_fails(head: Head, clou
 
 @pytest.mark.parametrize("killed", [False, True])
 def test_a_program_that_waits_loses_no_node(head: Head, cloud: Cloud, killed: bool) -> None:
-    """However long others have the book. One that is killed meanwhile has nothing in it, and its nodes are free."""
+    """Another program may hold the record for long. A program that is killed while it waits leaves no entry, and its
+    nodes are free."""
     head.configure(lag_s=0)
     head.slurm("gpu-003", state=UP)
     with contextlib.ExitStack() as book:
@@ -286,7 +287,7 @@ def test_a_program_that_waits_loses_no_node(head: Head, cloud: Cloud, killed: bo
             while not locked(head.settings.parent / "resuming"):
                 assert time.monotonic() < until
                 WAIT(0.05)
-            waiting.send_signal(signal.SIGSTOP)  # stop the others, so that the watch gets the book
+            waiting.send_signal(signal.SIGSTOP)  # stop the others, so that the watch gets the record
             book.close()
             head.watch_on(lambda: None, lambda: None)
             assert head.returned() == {}
@@ -353,8 +354,8 @@ def test_a_program_that_ends_before_it_has_named_them(head: Head, cloud: Cloud) 
     assert head.returned() == {}
 
 
-def test_what_nobody_has_asked_for(head: Head, cloud: Cloud) -> None:
-    """An instance of the pool without a name ends when it is not new any more; a second one of a name at once."""
+def test_unrequested_instances_end(head: Head, cloud: Cloud) -> None:
+    """An instance of the pool without a name ends after a grace time; a second instance of a name ends at once."""
     head.resume("gpu-003")
     kept = set(cloud.instances())
     cloud.started("one-gpu")
@@ -367,7 +368,7 @@ def test_what_nobody_has_asked_for(head: Head, cloud: Cloud) -> None:
 
 
 def test_a_book_that_is_lost(head: Head, cloud: Cloud) -> None:
-    """This happens on a head with a new volume: names are on the instances, and running nodes continue."""
+    """The record is missing on a head with a new volume: names are read from instances, and running nodes continue."""
     head.resume("gpu-003", "gpu-004")
     kept = cloud.instances()
     head.book.unlink()
@@ -379,7 +380,7 @@ def test_a_book_that_is_lost(head: Head, cloud: Cloud) -> None:
 
 
 def test_addresses_that_come_late(head: Head, cloud: Cloud) -> None:
-    """The program waits for addresses; the watch reports those that come later."""
+    """The program waits for addresses; the watch adds later ones."""
     cloud.without_address = 2
     head.resume("gpu-003")
     assert head.nodes["gpu-003"]["address"].startswith("10.")
@@ -390,7 +391,7 @@ def test_addresses_that_come_late(head: Head, cloud: Cloud) -> None:
 
 
 def test_a_describe_that_lags(head: Head, cloud: Cloud) -> None:
-    """A node whose machine is not shown yet is given time, and its machine goes with it."""
+    """A node whose machine is not listed yet gets time; the machine ends with its node."""
     cloud.lag = 1000
     head.resume("gpu-003")
     head.watch()
@@ -401,7 +402,7 @@ def test_a_describe_that_lags(head: Head, cloud: Cloud) -> None:
 
 
 def test_a_machine_that_never_shows(head: Head, cloud: Cloud) -> None:
-    """It counts as gone after a time limit, and its node is free."""
+    """After a time limit the machine counts as lost, and its node is free."""
     cloud.lag = 1000
     head.resume("gpu-003")
     head.later(301)
@@ -425,7 +426,7 @@ def test_a_machine_that_dies(head: Head, cloud: Cloud, state: str) -> None:
 
 
 def test_a_machine_that_could_not_become_a_node(head: Head, cloud: Cloud) -> None:
-    """It has shut itself down, and the next one would, too: jobs wait, with a hint where to look."""
+    """The machine shut itself down, and another one would, too: jobs wait, with a hint where to look."""
     head.resume("gpu-003")
     [id_] = [id_ for id_, name in cloud.instances().items() if name == "gpu-003"]
     cloud.switched_off(id_)
@@ -455,7 +456,7 @@ NO_VOLUME = ("Client.VolumeLimitExceeded", "Volume limit exceeded")
 def test_machines_that_aws_ends_while_they_start(
     head: Head, cloud: Cloud, capsys: pytest.CaptureFixture[str], code: str, message: str
 ) -> None:
-    """AWS accepted the call, and had no capacity later: the next way is tried, as after a refusal, with the reason."""
+    """AWS accepted the request and had no capacity later: the next way is tried with the reason, as after a refusal."""
     head.resume("gpu-003", "gpu-004")
     ids = {name: id_ for id_, name in cloud.instances().items() if name in ELASTIC}
     for id_ in ids.values():
@@ -473,7 +474,7 @@ def test_machines_that_aws_ends_while_they_start(
 
 
 def test_a_way_whose_machines_never_become_nodes_is_asked_ever_less(head: Head, cloud: Cloud) -> None:
-    """Although AWS takes each call: that is no success yet."""
+    """An accepted request is no success yet."""
     for pause_s in (60, 120, 240):
         head.resume("gpu-003")
         [id_] = [id_ for id_, name in cloud.instances().items() if name == "gpu-003"]
@@ -493,7 +494,7 @@ def test_a_way_whose_machines_never_become_nodes_is_asked_ever_less(head: Head, 
     ],
 )
 def test_an_end_that_says_nothing_of_the_next_machine(head: Head, cloud: Cloud, state: str, code: str) -> None:
-    """A user ended it, AWS reclaimed it, or it had been a node: another one is started at once."""
+    """A user ended it, AWS reclaimed it, or it had been a node: its replacement is started at once."""
     head.resume("gpu-003")
     head.slurm("gpu-003", state=state)
     [id_] = [id_ for id_, name in cloud.instances().items() if name == "gpu-003"]
@@ -504,7 +505,7 @@ def test_an_end_that_says_nothing_of_the_next_machine(head: Head, cloud: Cloud, 
 
 
 def test_a_machine_that_nobody_wrote_down_and_aws_ends(head: Head, cloud: Cloud) -> None:
-    """Its token names its template."""
+    """The client token of the machine names its template."""
     head.slurm("gpu-003", state=UP)
     asked = {"names": ["gpu-003"], "template": "one-gpu-spot", "since": time.time()}
     head.book.write_text(json.dumps({"launches": {"t-1": asked}}))
@@ -526,7 +527,7 @@ def test_a_machine_that_nobody_wrote_down_and_aws_ends(head: Head, cloud: Cloud)
         ("IDLE+CLOUD+DRAIN", "slurm", False),
     ],
 )
-def test_nobody_stays_down(head: Head, cloud: Cloud, state: str, by: str, returned: bool) -> None:
+def test_node_that_slurm_gave_up_is_free_again(head: Head, cloud: Cloud, state: str, by: str, returned: bool) -> None:
     """A node that Slurm has given up is free again, without its machine; a node that a person has set down stays so."""
     head.resume("gpu-003")
     head.slurm("gpu-003", state=state, reason="ResumeTimeout reached", by=by)
@@ -536,8 +537,8 @@ def test_nobody_stays_down(head: Head, cloud: Cloud, state: str, by: str, return
 
 
 def test_a_node_that_is_not_declared_any_more(head: Head, cloud: Cloud) -> None:
-    """Its machine stays while Slurm may have jobs on it, because Slurm is told last. It then ends, even when it is in
-    no record."""
+    """Its machine stays while Slurm may have jobs on it, because Slurm is configured last. It then ends, even without
+    an entry in the record."""
     head.resume("gpu-003", "gpu-004", "gpu-005")
     head.slurm("gpu-003", "gpu-004", "gpu-005", state="ALLOCATED+CLOUD+DRAIN")
     fewer = {"gpu": {"nodes": ELASTIC[3:], "offers": [{"name": "on-demand", "template": "one-gpu"}]}}
@@ -553,8 +554,8 @@ def test_a_node_that_is_not_declared_any_more(head: Head, cloud: Cloud) -> None:
 
 
 def test_a_node_that_is_to_run_always(head: Head, cloud: Cloud) -> None:
-    """Slurm no longer starts it: its machine belongs to a group, and is not ended, whatever the record says. This holds
-    when no node of the pool is elastic any more."""
+    """Slurm no longer starts it: its machine belongs to a group and is not ended, whatever the record contains. This
+    holds when the pool has no elastic nodes left."""
     head.resume("gpu-003")
     head.slurm("gpu-003", state="ALLOCATED")
     always = cloud.started(STATIC, stampworks_node="gpu-003")
@@ -577,7 +578,7 @@ def test_a_node_that_always_ran_until_now(head: Head, cloud: Cloud) -> None:
 
 
 def test_a_machine_that_does_not_answer_in_time(head: Head, cloud: Cloud) -> None:
-    """Its boot did not reach the point of shutting itself down, and the next one would not either."""
+    """Its boot hung before the point of shutting down, and another machine would hang, too."""
     head.resume("gpu-003")
     [id_] = [id_ for id_, name in cloud.instances().items() if name == "gpu-003"]
     head.slurm("gpu-003", state="DOWN+CLOUD+POWERED_DOWN", reason="ResumeTimeout reached", by="slurm")

@@ -20,11 +20,11 @@ pytestmark = pytest.mark.usefixtures("groups")
 
 
 class EnoughError(Exception):
-    """A test has seen what it wanted to see."""
+    """A test has seen enough of the wait."""
 
 
 def waited(aws: Simulated, monkeypatch: pytest.MonkeyPatch, *between: Callable[[], object]) -> list[str]:
-    """Return the messages of a waiting `up`; each of these happens after a look, and the last look is after all."""
+    """Return the messages of a waiting `up`. An action follows each look; a last look follows all actions."""
     said, todo = list[str](), iter(between)
 
     def progress(line: str) -> None:
@@ -58,13 +58,13 @@ def test_why_there_are_too_few_is_said(aws: Simulated, monkeypatch: pytest.Monke
         gathered(monkeypatch)
     assert str(caught.value) == (
         f"{SHORT} after -1 s\n  {line}\n"
-        "  hint: run pulumi up again: it goes on from here, when there are some; sooner may do another zone, "
+        "  hint: run pulumi up again: it continues from here, when there are some; sooner may do another zone, "
         "capacity that was "
         "bought before (purchase, reservation), or a count_min with fallbacks, whose nodes start when a job wants them"
     )
 
 
-def test_what_waiting_does_not_mend_ends_the_wait(aws: Simulated, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lasting_refusal_ends_the_wait(aws: Simulated, monkeypatch: pytest.MonkeyPatch) -> None:
     """The wait ends after the group's second failure: the cause of the last `up` may be repaired."""
     start(aws)
     aws.tried("gpu", AT, LIMIT)
@@ -74,26 +74,26 @@ def test_what_waiting_does_not_mend_ends_the_wait(aws: Simulated, monkeypatch: p
     assert str(caught.value) == (
         f"{SHORT}, and waiting does not help\n  gpu, tried at 2026-11-25T20:33Z: {LIMIT}\n"
         "  hint: have the limit raised in the console of Service Quotas, or declare fewer nodes; run pulumi up "
-        "again: it goes on from here"
+        "again: it continues from here"
     )
 
 
 @pytest.mark.parametrize(
     ("said", "lasting", "hint"),
     [
-        (STOCK_OUT, False, "run pulumi up again: it goes on from here, when there are some"),
+        (STOCK_OUT, False, "run pulumi up again: it continues from here, when there are some"),
         (
             "Could not launch Spot Instances. InsufficientInstanceCapacity - There is no Spot capacity available that "
             "matches your request. Launching EC2 instance failed.",
             False,
-            "run pulumi up again: it goes on from here, when there are some",
+            "run pulumi up again: it continues from here, when there are some",
         ),
         (
             "The requested reservation does not have sufficient compatible and available capacity for this request.",
             False,
             "aws ec2 describe-capacity-reservations shows its free capacity",
         ),
-        ("RequestLimitExceeded - Request limit exceeded.", False, "run pulumi up again: it goes on from here"),
+        ("RequestLimitExceeded - Request limit exceeded.", False, "run pulumi up again: it continues from here"),
         (
             "Instance became unhealthy while waiting for instance to be in InService state. Termination Reason: "
             "Client.InternalError: Client error on launch",
@@ -110,7 +110,7 @@ def test_what_waiting_does_not_mend_ends_the_wait(aws: Simulated, monkeypatch: p
         ("Your requested instance type (p5) is not supported in your requested Availability Zone", True, "correct"),
     ],
 )
-def test_which_reasons_waiting_may_mend(aws: Simulated, said: str, lasting: bool, hint: str) -> None:
+def test_tells_lasting_refusals_from_temporary_ones(aws: Simulated, said: str, lasting: bool, hint: str) -> None:
     """Unknown reasons may be temporary; each has a hint."""
     start(aws, count=1)
     aws.tried("gpu", AT, said)
@@ -118,7 +118,7 @@ def test_which_reasons_waiting_may_mend(aws: Simulated, said: str, lasting: bool
     assert (found.why, found.lasting, found.hint.startswith(hint)) == (said, lasting, True)
 
 
-def test_what_a_group_has_tried_before_it_went_on_is_not_said(aws: Simulated) -> None:
+def test_refusals_before_a_success_are_not_reported(aws: Simulated) -> None:
     """Some machines of an attempt may have started. Attempts of ended groups and of other clusters do not count."""
 
     def refused() -> list[str]:
@@ -137,7 +137,7 @@ def test_what_a_group_has_tried_before_it_went_on_is_not_said(aws: Simulated) ->
     assert refused() == [STOCK_OUT]
 
 
-def test_what_auto_scaling_says_is_not_believed(aws: Simulated) -> None:
+def test_messages_of_auto_scaling_are_sanitised(aws: Simulated) -> None:
     """The message is one line of limited length without control characters. Encoded parts are left out."""
     start(aws, count=1)
     aws.tried("gpu", AT, f"so\n\t it \u202eis {'x' * 5000}")
@@ -149,7 +149,7 @@ def test_what_auto_scaling_says_is_not_believed(aws: Simulated) -> None:
 
 
 def test_why_eks_starts_no_nodes_it_says_of_their_group(aws: Simulated) -> None:
-    """Only issues of the requested groups count. EC2's messages have a remedy; an issue has no time, so that it may be
+    """Only issues of the requested groups count. Messages of EC2 get a remedy. Issues have no time, so that they may be
     resolved."""
 
     def of_health(code: str, message: str) -> Refusal:
@@ -176,7 +176,7 @@ def test_why_eks_starts_no_nodes_it_says_of_their_group(aws: Simulated) -> None:
     found = of_health("AccessDenied", f"so\n it \u202eis, AccessDenied {'x' * 5000}")
     assert found.why.startswith("AccessDenied: so it \\u202eis, AccessDenied xxx")
     assert len(found.why) == 403
-    assert found.hint == "run pulumi up again: it goes on from here", "what a launch was denied is another thing"
+    assert found.hint == "run pulumi up again: it continues from here", "what a launch was denied is another thing"
     eks_backends[DEFAULT_ACCOUNT_ID][REGION].clusters[CLUSTER].nodegroups["c-gpu-1"].status = "CREATE_FAILED"
     why, never = members.node_refusals(CLUSTER, REGION, ["gpu"])
     assert why == found
@@ -202,7 +202,7 @@ def test_why_there_are_too_few_nobody_may_ask(aws: Simulated, monkeypatch: pytes
     assert "autoscaling:DescribeScalingActivities" not in aws.calls
 
 
-def test_that_a_group_starts_nothing_any_more_is_said(aws: Simulated) -> None:
+def test_suspended_group_is_reported(aws: Simulated) -> None:
     """AWS or a user may have suspended it; the message says how to resume it. Our own suspension is no reason."""
     start(aws, count=1)
     autoscaling = aws.client("autoscaling")
@@ -213,11 +213,11 @@ def test_that_a_group_starts_nothing_any_more_is_said(aws: Simulated) -> None:
     assert found.words == "gpu: it does not start machines any more"
     assert found.hint == (
         "aws autoscaling resume-processes --region us-east-1 --auto-scaling-group-name gpu --scaling-processes Launch; "
-        "run pulumi up again: it goes on from here"
+        "run pulumi up again: it continues from here"
     )
 
 
-def test_that_the_head_is_gone_is_said(aws: Simulated, plan: Plan) -> None:
+def test_stopped_head_is_reported(aws: Simulated, plan: Plan) -> None:
     """No group starts another head, and the engine keeps the old state: an `up` alone would wait for ever."""
     head = start_head(aws, plan)
     assert members.refusals(CLUSTER, REGION, ["head"]) == ()
@@ -225,7 +225,7 @@ def test_that_the_head_is_gone_is_said(aws: Simulated, plan: Plan) -> None:
     [found] = members.refusals(CLUSTER, REGION, ["gpu", "head"])
     assert found.words == f"head: {head} is stopped"
     assert found.hint == (
-        f"aws ec2 start-instances --region us-east-1 --instance-ids {head}; run pulumi up again: it goes on from here"
+        f"aws ec2 start-instances --region us-east-1 --instance-ids {head}; run pulumi up again: it continues from here"
     )
     aws.client("ec2").terminate_instances(InstanceIds=[head])
     ALONE.clear()

@@ -1,4 +1,4 @@
-"""Nodes of AWS that run on what is no longer theirs get a new disk or machine: one by one, and in a whole roll."""
+"""Nodes of AWS with an outdated image or template get a new disk or machine: node by node, and in a roll."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_another_image_is_another_disk_and_the_machine_stays(
         {"agent": "https://elsewhere/9.deb"},
     ],
 )
-def test_what_goes_with_an_image_is_not_of_the_machine(plan: Plan, of_image: dict[str, Any]) -> None:
+def test_image_fields_are_not_part_of_the_machine(plan: Plan, of_image: dict[str, Any]) -> None:
     """Otherwise another release would end machines that may not be available again."""
     machine = tags.of_machine(tags.template(plan.pools[0], plan.release, CONTENT))
     other = with_launch(plan, image="ami-2", **of_image).pools[0]
@@ -98,7 +98,7 @@ def test_what_goes_with_an_image_is_not_of_the_machine(plan: Plan, of_image: dic
 def test_a_roll_waits_until_aws_shows_what_it_has_done(
     aws: Simulated, plan: Plan, monkeypatch: pytest.MonkeyPatch, changed: dict[str, Any]
 ) -> None:
-    """The old state is not taken for the new one, and the node is not renewed twice."""
+    """An outdated answer is not taken for the new state, and no node is renewed twice."""
     before, new, boots = stamped(aws, plan), with_launch(plan, **changed), Boots(aws, monkeypatch)
     renewal.outdated(new, CONTENT)
     ask = Api.ask
@@ -119,7 +119,7 @@ def test_a_roll_waits_until_aws_shows_what_it_has_done(
 
 
 def test_another_template_is_another_machine(aws: Simulated, plan: Plan, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The template of a machine cannot change: its group starts another one, which takes its name."""
+    """The template of a machine cannot change: its group starts another one, which takes over the name."""
     before, new, boots = stamped(aws, plan), with_launch(plan, disk_gib=300), Boots(aws, monkeypatch)
     assert renewal.outdated(new, CONTENT)["gpu-001"] == "its machine was started from another template"
     renewal.renew(new, CONTENT, ["gpu-001"], boots.said.append)
@@ -142,12 +142,12 @@ def test_why_a_node_does_not_come_back_is_said(aws: Simulated, plan: Plan, monke
     assert f"waiting for gpu-001; gpu, tried at 2026-11-25T20:31Z: {STOCK_OUT}" in said
     why = f"AWS {REGION}: gpu-001 have not come back: gpu, tried at 2026-11-25T20:31Z: {STOCK_OUT}\n"
     assert str(caught.value).startswith(
-        f"{why}  hint: run pulumi up again: it goes on from here, when there are some; sooner may"
+        f"{why}  hint: run pulumi up again: it continues from here, when there are some; sooner may"
     )
 
 
 def test_login_nodes_are_found_and_made_anew_like_the_others(aws: Simulated, monkeypatch: pytest.MonkeyPatch) -> None:
-    """They have names, a group and disks, as nodes with jobs."""
+    """Login nodes have names, a group and disks, like nodes with jobs."""
     plan = planned(login_nodes=1)
     start(aws, plan)
     start(aws, plan, count=1, group="login")
@@ -164,9 +164,7 @@ def test_login_nodes_are_found_and_made_anew_like_the_others(aws: Simulated, mon
     assert [after[each.name].target == each.target for each in before.members] == [True, True, False]
 
 
-def test_who_is_condemned_is_outdated_until_it_was_made_anew(
-    aws: Simulated, plan: Plan, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_condemned_node_is_outdated_until_renewed(aws: Simulated, plan: Plan, monkeypatch: pytest.MonkeyPatch) -> None:
     """The image does not matter, and the request can be cancelled."""
     boots = (stamped(aws, plan), Boots(aws, monkeypatch))[1]
     renewal.condemn(plan, ["gpu-001", "gpu-002"], "alice says: fans")
@@ -187,7 +185,9 @@ def test_a_roll_that_ends_anywhere_is_gone_on_with(
     stamped(aws, plan)
     new, boots = with_launch(plan, image="ami-2"), Boots(aws, monkeypatch)
     aws.fail(f"ec2:{call}", "UnauthorizedOperation", times=1)
-    with pytest.raises(AwsError, match=r"cannot .* gpu-001 \(i-[0-9a-f]+\).* new disk.*: ec2:[A-Za-z]+: not permitted"):
+    with pytest.raises(
+        AwsError, match=r"cannot (?=.*gpu-001 \(i-[0-9a-f]+\)).*new disk.*: ec2:[A-Za-z]+: not permitted"
+    ):
         renewal.renew(new, CONTENT, ["gpu-001"], boots.said.append)
     boots.boot(0)
     join()
@@ -200,7 +200,7 @@ def test_a_roll_that_ends_anywhere_is_gone_on_with(
     assert found["gpu-001"].host_key == shown.rsplit("ssh-ed25519", 1)[1].join(["ssh-ed25519", ""]).split(" root@")[0]
 
 
-def test_who_does_not_come_back_is_named(aws: Simulated, plan: Plan, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nodes_that_do_not_return_are_named(aws: Simulated, plan: Plan, monkeypatch: pytest.MonkeyPatch) -> None:
     stamped(aws, plan)
     monkeypatch.setattr(renewal, "PATIENCE_S", 0.05)
     with pytest.raises(AwsError) as caught:
@@ -221,7 +221,7 @@ def test_a_disk_that_aws_does_not_make_is_said(aws: Simulated, plan: Plan, monke
         renewal.renew(new, CONTENT, ["gpu-001"], boots.said.append)
     task = booting.TASKS[-1]["ReplaceRootVolumeTaskId"]
     assert str(caught.value) == (
-        f"AWS us-east-1: gpu-001 got no new disk: gpu-001: AWS says of {task}, which was to replace it: failed\n"
+        f"AWS us-east-1: gpu-001 got no new disk: gpu-001: AWS says of {task}, the replacement: failed\n"
         "  hint: check that the image exists and fits the machine, and run pulumi up, which tries again; for "
         "another machine first: stampworks roll gpu-001 --machine --reason TEXT"
     )
@@ -260,9 +260,8 @@ def test_a_machine_that_is_broken_itself_goes(aws: Simulated, plan: Plan, monkey
     assert renewal.outdated(plan, CONTENT) == {}
 
 
-def test_who_is_gone_is_not_taken_for_who_has_its_name_now(aws: Simulated, plan: Plan) -> None:
-    """EC2 shows an elastic machine for an hour after its end, and is asked nothing about one that it may have
-    forgotten."""
+def test_ended_instance_is_not_confused_with_its_successor(aws: Simulated, plan: Plan) -> None:
+    """EC2 lists an ended elastic machine for an hour. No request names an instance that EC2 may have forgotten."""
     stamped(aws, plan)
     [alone] = aws.client("ec2").run_instances(ImageId=aws.publish("/test/gone"), MinCount=1, MaxCount=1)["Instances"]
     gone = alone["InstanceId"]
@@ -274,7 +273,7 @@ def test_who_is_gone_is_not_taken_for_who_has_its_name_now(aws: Simulated, plan:
     assert tags.CONDEMNED not in {each["Key"] for each in listed["Tags"]}
 
 
-def test_who_can_have_no_new_disk_keeps_the_old_one_until_somebody_says_what_goes(
+def test_node_keeps_its_disk_when_the_image_needs_a_smaller_one(
     aws: Simulated, plan: Plan, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """AWS cannot shrink a disk, and such machines may not be available again."""
@@ -313,7 +312,7 @@ def test_a_login_node_whose_new_disk_would_be_smaller_gets_another_machine(
 def test_an_image_that_is_gone_hides_nothing_of_another(
     aws: Simulated, plan: Plan, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """AWS, asked for both by their ids, says nothing of either, where moto does."""
+    """A request for both ids fails in AWS when one is unknown, and succeeds in moto."""
     aws.fail("ec2:DescribeImages", "InvalidAMIID.NotFound", "The image id does not exist", where="ImageId.2")
     stamped(aws, plan)
     small = aws.publish("/test/small")
@@ -360,7 +359,9 @@ class Scheduler:
         self.aws, self.head, self.happened = aws, head, list[str]()
         self.reasons: dict[str, DrainReason] = {}
         self.roster: Roster | None = None
-        module = importlib.import_module("stampworks.operations.roll")  # the function of this name hides it
+        module = importlib.import_module(
+            "stampworks.operations.roll"
+        )  # the package exports a function of the same name
         monkeypatch.setattr(module, "service_of", self.of)
         monkeypatch.setattr(members, "POLL_S", 0)
 
@@ -441,7 +442,8 @@ def test_a_new_image_is_one_up(aws: Simulated, plan: Plan, monkeypatch: pytest.M
 def test_an_image_that_does_not_boot_stops_it_and_one_up_goes_back(
     aws: Simulated, plan: Plan, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One node is out of service then. With the previous image it is renewed first; the others are unchanged."""
+    """A single node is out of service then. The previous image renews it first, and leaves the other nodes
+    unchanged."""
     slurm, before = with_head(aws, plan, monkeypatch)
     Boots(aws, monkeypatch)
     booting.BROKEN.add("ami-2")
@@ -451,14 +453,14 @@ def test_an_image_that_does_not_boot_stops_it_and_one_up_goes_back(
             slurm.roll(with_launch(plan, image="ami-2"))
     assert str(caught.value) == (
         "the roll has stopped: AWS us-east-1: gpu-001 have not come back: their console has shown no host key for 0 "
-        "min\n  as before: gpu-002\n  hint: the machine's console in EC2 shows its progress, and whether the "
+        "min\n  unchanged: gpu-002\n  hint: the machine's console in EC2 shows its progress, and whether the "
         "image boots; then run the same command again; to go back, undo the change and run pulumi up"
     )
     slurm.did()
     slurm.roll(plan)
     target = before.members[0].target
     assert slurm.did() == [
-        *("making gpu-001 anew: its new disk is not attached yet", f"gpu-001: a new disk for {target}", "play head"),
+        *("renewing gpu-001: its new disk is not attached yet", f"gpu-001: a new disk for {target}", "play head"),
         *("gpu-001: begun earlier", "play gpu-001"),
     ]
     after = members.members(CLUSTER, REGION)

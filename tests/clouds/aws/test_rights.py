@@ -25,7 +25,7 @@ EITHER = {"Bucket", "BucketLifecycleConfiguration", "BucketServerSideEncryptionC
 
 
 def made_in_code() -> set[str]:
-    """Return the class of every resource of AWS that a line of the cloud's code makes."""
+    """Return the class of every AWS resource that the cloud's code creates."""
     found = set(EITHER)
     for file in SOURCES.glob("*.py"):
         tree = ast.parse(file.read_text())
@@ -43,19 +43,19 @@ def made_in_code() -> set[str]:
 
 
 def test_each_type_that_the_code_makes_has_its_actions() -> None:
-    """A resource that someone adds to the cloud's code is noticed here, and so is one that is there no more."""
+    """A new resource type in the cloud's code needs actions, and a removed type must have none."""
     assert made_in_code() == {type_.rpartition(":")[2] for type_ in TYPES}
 
 
 @pytest.mark.parametrize("stack", STACKS)
 def test_a_stack_needs_what_it_makes_and_nothing_else(stack: str) -> None:
-    """Types of a plan are those that its rehearsal has asked AWS for."""
+    """Types of a plan match those that its rehearsal created."""
     made = {each["type"] for each in json.loads((GOLDEN / f"{stack}.json").read_text())}
     assert {*types_of(planning.plan(load_stack(stack, ROOT / "stacks")))} == made
 
 
 def test_actions_are_those_of_aws() -> None:
-    """Each is an operation of the service's description, but for those that policies call otherwise."""
+    """Each action is an operation in the service's description, apart from renamed ones."""
     others = {
         *("iam:PassRole", "route53:AssociateVPCWithHostedZone", "budgets:ModifyBudget", "budgets:ViewBudget"),
         *("s3:ListBucket", "s3:DeleteObjectVersion", "s3:GetBucketCORS", "s3:GetBucketObjectLockConfiguration"),
@@ -87,7 +87,7 @@ def planned(stack: str) -> Plan:
 
 
 def test_calls_of_the_toolkit_are_among_them() -> None:
-    """Each call in the steps of an `up` is a right that it needs; facts and locks have a policy of their own."""
+    """Each call in the steps of an `up` has its right; facts and locks have their own policies."""
     written = {
         str(node.value)
         for file in SOURCES.glob("*.py")
@@ -143,11 +143,11 @@ RENAMED = {
     "budgets:DescribeNotificationsForBudget": "budgets:ViewBudget",
     "budgets:DescribeSubscribersForNotification": "budgets:ViewBudget",
 }
-"""Names of calls in policies, where they differ from those of the call."""
+"""Actions in policies whose names differ from those of their calls."""
 
 
-def test_what_the_provider_calls_is_among_them() -> None:
-    """Each call that the provider has made for a type, in front of a simulated AWS."""
+def test_rights_include_calls_of_the_provider() -> None:
+    """Calls of the provider for each type were recorded with a simulated AWS."""
     recorded = json.loads((Path(__file__).parent / "provider_calls.json").read_text())["calls"]
     assert TYPES.keys() - recorded.keys() == {"aws:fsx/dataRepositoryAssociation:DataRepositoryAssociation"}
     for type_, calls in recorded.items():

@@ -97,7 +97,7 @@ def test_a_fault_in_the_format_of_its_service(aws: Simulated, service: str, call
 
 
 def test_a_fault_of_some_requests(aws: Simulated) -> None:
-    """Requests whose body has a text fail; capacity is short of one type and not of another."""
+    """Faults may apply to requests with a text in their body: capacity is missing for one type only."""
     aws.fail("ec2:RunInstances", "InsufficientInstanceCapacity", where="InstanceType=p5.48xlarge")
     with pytest.raises(ClientError, match="InsufficientInstanceCapacity"):
         started(aws, 1)

@@ -40,7 +40,7 @@ def plan(rehearsed: Rehearsed) -> Plan:
     return planning.plan(load_stack(rehearsed.stack, ROOT / "stacks"))
 
 
-def test_what_is_asked_of_aws(rehearsed: Rehearsed, request: pytest.FixtureRequest) -> None:
+def test_requests_to_aws_match_golden_files(rehearsed: Rehearsed, request: pytest.FixtureRequest) -> None:
     """The golden file has all requests; `--regenerate` writes it again. Digests of nodes are left out."""
     text = MADE_FROM.sub("a template", json.dumps(rehearsed.made, indent=1, sort_keys=True) + "\n")
     assert ("a template" in text) is (rehearsed.stack != EKS)  # these nodes are not renewed by our roll
@@ -61,7 +61,8 @@ def test_disks_and_metadata_are_guarded(rehearsed: Rehearsed) -> None:
 
 
 def test_no_node_reads_its_tags(rehearsed: Rehearsed) -> None:
-    """AWS would start none of EKS, whose own tags have names that no metadata service tells; elastic ones do."""
+    """AWS would refuse such launches for EKS, whose tags have names that metadata does not support. Elastic nodes read
+    theirs."""
     for there in (rehearsed, rehearsed.with_changes()):
         machines = [each for each in there.of("Instance") if "engine" not in each]
         launched = [each["metadataOptions"] for each in (*machines, *there.of("LaunchTemplate"))]
@@ -82,7 +83,7 @@ def test_efa_may_pass_between_nodes(rehearsed: Rehearsed) -> None:
 
 
 def test_nics_are_where_the_plan_has_them(rehearsed: Rehearsed, plan: Plan) -> None:
-    """One NIC has the node's address, and each card of the fabric has an EFA-only one."""
+    """A NIC has the node's address, and each card of the fabric has an EFA-only interface."""
     [pool], template = plan.pools, rehearsed.template()
     asked = [
         (each["networkCardIndex"], each["deviceIndex"], each["interfaceType"]) for each in template["networkInterfaces"]
@@ -95,7 +96,7 @@ def test_nics_are_where_the_plan_has_them(rehearsed: Rehearsed, plan: Plan) -> N
 @pytest.mark.parametrize(
     ("fabric", "address", "kind"), [(False, True, "interface"), (True, False, "efa-only"), (True, True, "efa")]
 )
-def test_what_a_nic_is_called(fabric: bool, address: bool, kind: str) -> None:
+def test_interface_types_of_nics(fabric: bool, address: bool, kind: str) -> None:
     assert interface_type(Interface("card1", card=1, device=1, fabric=fabric, address=address)) == kind
 
 
@@ -134,7 +135,7 @@ def test_a_bucket_is_shown_as_files(rehearsed: Rehearsed, plan: Plan) -> None:
 
 
 def test_refused_traffic_may_be_logged(rehearsed: Rehearsed) -> None:
-    """With the least actions that a flow log needs, on its own group."""
+    """The flow log has its own group and the minimum of actions."""
     [log] = rehearsed.of("FlowLog")
     [group] = [each["role"] for each in rehearsed.of("RolePolicy") if "logs:DescribeLogGroups" in each["policy"]]
     [policy] = [json.loads(each["policy"]) for each in rehearsed.of("RolePolicy") if each["role"] == group]
@@ -148,14 +149,14 @@ def test_refused_traffic_may_be_logged(rehearsed: Rehearsed) -> None:
 
 
 def test_files_are_saved_where_that_is_declared(rehearsed: Rehearsed, plan: Plan) -> None:
-    """Backups are made only where declared, whatever AWS's default."""
+    """Backups exist only where declared, whatever AWS's default is."""
     declared = ["backups" in each.features for each in plan.storage if each.kind == "efs"]
     policies = [each["backupPolicy"]["status"] for each in rehearsed.of("BackupPolicy")]
     assert policies == ["ENABLED" if saved else "DISABLED" for saved in declared]
 
 
-def test_somebody_is_told_what_is_spent(rehearsed: Rehearsed, plan: Plan) -> None:
-    """Costs with the cluster's own tag count, and mail comes before all of it is gone."""
+def test_budget_sends_mail(rehearsed: Rehearsed, plan: Plan) -> None:
+    """Costs count by the cluster's tag, and the mail is sent before the budget is used up."""
     budgets = rehearsed.of("Budget")
     assert [each["limitAmount"] for each in budgets] == [str(plan.budget.monthly_usd)] * bool(plan.budget.monthly_usd)
     for each in budgets:
@@ -166,7 +167,7 @@ def test_somebody_is_told_what_is_spent(rehearsed: Rehearsed, plan: Plan) -> Non
         assert all(one["subscriberEmailAddresses"] == [*plan.budget.notify] for one in each["notifications"])
 
 
-def test_somebody_is_told_when_a_block_ends(rehearsed: Rehearsed, plan: Plan) -> None:
+def test_end_of_a_block_sends_mail(rehearsed: Rehearsed, plan: Plan) -> None:
     """EventBridge names a block by its id; only it may publish to the topic."""
     blocks = alarms.blocks(plan)
     asked = [json.loads(each["eventPattern"]) for each in rehearsed.of("EventRule")]
@@ -181,7 +182,7 @@ def test_somebody_is_told_when_a_block_ends(rehearsed: Rehearsed, plan: Plan) ->
 
 
 def policies(rehearsed: Rehearsed) -> Iterator[tuple[str, set[str | None]]]:
-    """Yield the changes of a scenario, one upon the other: name, and effects by a review."""
+    """Yield the changes of a scenario in order: name, and effects in the review."""
     stack = read_stack(rehearsed.stack, ROOT, ROOT / "stacks", {})
     config = stack.config
     before = planning.plan(load_value(stack.declared, "stack"))
@@ -196,7 +197,7 @@ def policies(rehearsed: Rehearsed) -> Iterator[tuple[str, set[str | None]]]:
             config, before = after, plan
 
 
-def test_what_is_reviewed_is_what_is_done(rehearsed: Rehearsed) -> None:
+def test_review_predicts_the_changes(rehearsed: Rehearsed) -> None:
     """Every policy occurs. In-place and rolled changes keep all data, new nodes have another template version, and
     refused changes happen only without protection."""
     found = dict(policies(rehearsed))
@@ -220,9 +221,9 @@ def lost(steps: set[tuple[str, str]]) -> set[tuple[str, str]]:
 
 
 @pytest.mark.long
-def test_what_a_change_does(rehearse: Rehearse) -> None:
-    """Growth is a number of the group, another machine a version of its template; only what holds data is replaced when
-    it becomes another kind."""
+def test_effects_of_changes(rehearse: Rehearse) -> None:
+    """Growth changes the size of the group, another machine a version of its template. Only resources with data are
+    replaced for another kind."""
     rehearsed = rehearse("aws-dev-g6")
     done = {
         phase["name"].removeprefix("change: "): {
@@ -334,7 +335,7 @@ def test_another_order_changes_nothing(rehearse: Rehearse) -> None:
 
 @pytest.mark.long
 def test_objects_that_go_sooner(rehearse: Rehearse) -> None:
-    """Are a rule of their bucket, which stays as it is with all else."""
+    """Expiry is a rule of the bucket, which stays unchanged otherwise."""
     steps = rehearse("aws-p5").phase("change: checkpoints go sooner")["steps"]
     of_aws = [(each["op"], each["type"].rpartition(":")[2]) for each in steps if each["type"].startswith("aws:")]
     assert of_aws == [("update", "BucketLifecycleConfiguration")]
@@ -342,8 +343,8 @@ def test_objects_that_go_sooner(rehearse: Rehearse) -> None:
 
 @pytest.mark.long
 def test_a_file_system_of_another_kind_is_refused(rehearse: Rehearse) -> None:
-    """The new file system would take the place of the one with data. The provider itself plans none without metadata
-    in the place of one with it."""
+    """The new file system would replace the one with data. The provider itself refuses to replace metadata
+    configuration with none."""
     refused = rehearse("aws-p5").phase("change: another kind of file system")
     assert (refused["verdict"], refused["found"]) == ("fail", "refused by the engine")
     assert any("metadata_configuration can only be set" in note for note in refused["notes"])
@@ -369,8 +370,8 @@ def test_a_file_system_of_another_kind_is_refused(rehearse: Rehearse) -> None:
     ],
 )
 @pytest.mark.long
-def test_what_a_failure_leaves(failure: str, found: str, notes: list[str], rehearse: Rehearse) -> None:
-    """The next `up` finishes what this one began; what a crash left in no state has an id to look for it by."""
+def test_next_up_finishes_after_a_failure(failure: str, found: str, notes: list[str], rehearse: Rehearse) -> None:
+    """The next `up` finishes the work. A resource that a crash left out of the state has an id to find it."""
     phase = rehearse("aws-p5").phase(f"failure: {failure}")
     assert phase["found"] == found
     assert len(phase["notes"]) == len(notes)
@@ -393,7 +394,7 @@ changes:
 
 @pytest.mark.long
 def test_elastic_nodes_start_from_templates_of_their_own(rehearse: Rehearse) -> None:
-    """Each way to buy has a complete template, from which the controller may start and end nodes."""
+    """Each way to buy has a complete template, which the controller may start."""
     rehearsed = rehearse("aws-dev-g6", ELASTIC).with_changes()
     phases = {each["name"]: each for each in rehearsed.found["phases"] if each["name"].startswith("change: ")}
     assert [each["verdict"] for each in phases.values()] == ["pass", "pass", "pass"], phases
@@ -445,8 +446,8 @@ def pools_of(pools: Sequence[Mapping[str, Any]], **more: Any) -> Sequence[Group]
 
 
 def test_one_policy_is_for_all_that_starts_with_the_work() -> None:
-    """A role takes 10,240 characters of such. A group of reservations is in it by its own name: of all that a template
-    leads to, EC2 does not say that this comes from it."""
+    """Inline policies of a role are limited to 10,240 characters. A reservation group is named in the policy, because
+    EC2 does not mark its use by a template."""
     fallbacks = [{"purchase": "reserved", "reservation": GROUP_OF_RESERVATIONS}, {"purchase": "spot"}]
     pools = [{"name": f"pool-{number:02}", "count": 2, "count_min": 0, "fallbacks": fallbacks} for number in range(20)]
     groups = pools_of(pools)
@@ -469,7 +470,7 @@ TAGGED = ["Name", "stampworks:cluster", "stampworks:elastic", "stampworks:group"
 
 
 def test_the_head_starts_no_node_of_another_cluster() -> None:
-    """A node is who its tags say. It starts with those of its template, of this cluster and these groups alone."""
+    """Tags identify a node. A launch must use the tags of its template, this cluster and these groups."""
     [group] = pools_of([{"name": "gpu", "count": 2, "count_min": 0}])
     role, template = "arn:aws:iam::123456789012:role/r", "arn:aws:ec2:us-west-2:123456789012:launch-template/lt-1"
     statements = json.loads(may_start("c", [group], [role], [template], TAGGED))["Statement"]
@@ -485,7 +486,7 @@ def test_the_head_starts_no_node_of_another_cluster() -> None:
 
 
 @pytest.mark.long
-def test_what_elastic_nodes_configure_themselves_with(rehearse: Rehearse) -> None:
+def test_elastic_nodes_read_bundle_and_key(rehearse: Rehearse) -> None:
     """A bundle in a private bucket and Slurm's key: their role may read both, and no other parameter."""
     rehearsed = rehearse("aws-dev-g6", ELASTIC).with_changes()
     [bundle] = [each for each in rehearsed.of("BucketObjectv2") if each["key"] == "bundle.tar.gz"]
@@ -512,9 +513,9 @@ def test_where_aws_runs_no_kubernetes_none_is_asked_for() -> None:
     )
 
 
-def test_what_is_looked_at_when_something_is_made_is_there_before(rehearsed: Rehearsed) -> None:
-    """FSx refuses a file system whose group does not admit Lustre yet, and the name of an EFS resolves only with its
-    mount target: clients come after both."""
+def test_prerequisites_are_created_first(rehearsed: Rehearsed) -> None:
+    """FSx refuses a file system whose security group does not admit Lustre, and the name of an EFS resolves only with
+    its mount target: clients follow both."""
     after = _after(json.loads(rehearsed.state)["deployment"]["resources"])
     rules = {urn for urn in after if re.search(r"gressRule::[^:]*-(nodes|storage)-(nodes|storage)$", urn)}
     assert len(rules) == 8
@@ -528,7 +529,7 @@ def test_what_is_looked_at_when_something_is_made_is_there_before(rehearsed: Reh
 
 
 def _after(resources: Sequence[Mapping[str, Any]]) -> dict[str, set[str]]:
-    """Return for each resource all that are made before it. A state has each after its dependencies."""
+    """Return the earlier resources for each resource. A state has each resource after its dependencies."""
     found: dict[str, set[str]] = {}
     for each in resources:
         near = {*each.get("dependencies", ()), each.get("parent", "")}

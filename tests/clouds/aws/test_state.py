@@ -1,5 +1,4 @@
-"""The state of a stack on AWS, and an upgrade of AWS's SDK, from the oldest that the package takes to the one that is
-installed."""
+"""The state of a stack on AWS, and an upgrade of AWS's SDK from the oldest supported to the installed version."""
 
 from __future__ import annotations
 
@@ -38,8 +37,8 @@ GUARDED = {
     "aws-p5": {"archive", "data", "homes", "tools", "accounting", "head-state"},
     EKS: {"", "data"},
 }
-"""Protected resources of these stacks: the bucket of the first has types of other names in the older SDK, and
-nodes of the second are replaced in another way with the newer one."""
+"""Protected resources of these stacks. The first has a bucket, whose types have other names in the older SDK; nodes of
+the second are replaced differently by the newer one."""
 BLOCKS = "arn:aws:resource-groups:us-east-1:000000000000:group/blocks"
 CHANGES = [
     ConfigurationChange("nodes that start with the work", "release", "2026.11"),
@@ -101,7 +100,7 @@ CHANGES = [
 
 @pytest.fixture(scope="module")
 def oldest(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Install the oldest SDK in a folder of its own."""
+    """Install the oldest SDK in a separate folder."""
     found = OLDEST.search((ROOT / "pyproject.toml").read_text())
     assert found
     folder = tmp_path_factory.mktemp("sdk") / "oldest"
@@ -170,8 +169,8 @@ def engine(stack: str, sdk: Path, project: Path, tmp_path_factory: pytest.TempPa
                 made.end()
 
 
-def test_what_the_state_keeps(engine: Engine, stack: str) -> None:
-    """AWS keeps protected resources, too, when the stack forgets them; but for EKS, which holds no data."""
+def test_protected_resources_are_retained(engine: Engine, stack: str) -> None:
+    """AWS keeps protected resources when the stack forgets them. EKS, which holds no data, is not kept."""
     resources = state(engine)
     kept = {each["urn"].rpartition("::")[2] for each in resources if each.get("retainOnDelete")}
     guarded = {each["urn"].rpartition("::")[2] for each in resources if each.get("protect") and of_aws(each)}
@@ -203,7 +202,7 @@ def test_an_upgrade_changes_nothing(stack: str, sdk: Path, engine: Engine) -> No
 
 
 def test_pools_in_another_order_change_nothing(stack: str, engine: Engine, project: Path) -> None:
-    """Nor does another order of what else there are several of."""
+    """Other lists may change their order, too."""
     read = with_all(stack, project)
     turned = {key: value[::-1] for key, value in read.declared.items() if key in ("pools", "users", "tags")}
     engine.configure({**read.config, DECLARED: {**read.declared, **turned}})
@@ -214,7 +213,7 @@ def test_pools_in_another_order_change_nothing(stack: str, engine: Engine, proje
 
 @pytest.mark.parametrize("stack", [EKS], indirect=True)
 def test_parts_of_eks_are_of_the_versions_that_were_looked_up(stack: str, engine: Engine, project: Path) -> None:
-    """Another one is a change of that part alone."""
+    """Another version changes only that part."""
     assert versions(engine) == {"v1.0.0-eksbuild.1"}
     lock(project, stack, "ami-00000000000000001", "v1.0.1-eksbuild.1")
     ran = engine.run("up", "--yes", "--skip-preview")
@@ -226,7 +225,7 @@ def test_parts_of_eks_are_of_the_versions_that_were_looked_up(stack: str, engine
 
 @pytest.mark.parametrize("stack", ["aws-p5"], indirect=True)
 def test_a_head_from_another_image_has_the_volume_of_the_old_one(stack: str, engine: Engine, project: Path) -> None:
-    """The old head goes first, because the volume with the queue attaches to one instance; pools get new templates."""
+    """The old head is deleted first, because its volume attaches to a single instance. Pools get new templates."""
     lock(project, stack, "ami-00000000000000002")
     volume = [each["id"] for each in state(engine) if each["urn"].endswith(f"::{stack}-head-state")]
     ran = engine.run("up", "--yes", "--skip-preview")
@@ -256,6 +255,6 @@ def of_aws(resource: Mapping[str, Any]) -> bool:
 
 
 def major(engine: Engine) -> int:
-    """Return the version of the SDK that the stack was last made with."""
+    """Return the version of the SDK that wrote the stack last."""
     [version] = {each["inputs"]["version"] for each in state(engine) if each["type"] == "pulumi:providers:aws"}
     return int(version.partition(".")[0])

@@ -10,7 +10,7 @@ import pytest
 from stampworks.clouds.hosts.survey import survey
 from stampworks.plan import Host, Hosts
 
-from tests.clouds.hosts.lab import release_of, stop
+from tests.clouds.hosts.lab import stop
 from tests.cluster.lent import LentHosts
 
 pytestmark = [pytest.mark.cluster, pytest.mark.long]
@@ -22,7 +22,7 @@ def test_facts_of_many_hosts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setenv("STAMPWORKS_STATE", str(tmp_path / "state"))
     lent = LentHosts(f"t{uuid.uuid4().hex[:8]}", tmp_path / "keys", COUNT)
     try:
-        lent.start(release_of())
+        lent.start()
         hosts = tuple(_host(lent, f"h{number}") for number in range(1, COUNT + 1))
         began = time.monotonic()
         found = survey("lab", Hosts("", "root", str(lent.identity_file), None, hosts), ["/exports/shared"])

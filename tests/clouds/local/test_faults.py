@@ -1,4 +1,4 @@
-"""The record of faults: written before they are made, believed only about what to take away, read by no check."""
+"""The record of faults: written before an injection, trusted only for the removal, read by no check."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def room(plan: Plan) -> Room:
 
 
 def acts(monkeypatch: pytest.MonkeyPatch, room: Room, *, node: bool = True) -> list[str]:
-    """Puts a fault in the place of bit-flip that only notes what is done; and a disk in the place of its node."""
+    """Replace the fault `bit-flip` by one that only records its actions, and the node by a disk."""
     done: list[str] = []
 
     def act(word: str) -> None:
@@ -47,8 +47,8 @@ def acts(monkeypatch: pytest.MonkeyPatch, room: Room, *, node: bool = True) -> l
     return done
 
 
-def test_what_is_begun_is_known(plan: Plan, room: Room, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The record is there before the fault is, and until it is gone."""
+def test_record_of_a_fault_precedes_and_outlives_it(plan: Plan, room: Room, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The record exists before the fault, and until it is cleared."""
     done = acts(monkeypatch, room)
     faults.inject(plan, ONE)
     faults.inject(plan, ONE)
@@ -78,7 +78,7 @@ def test_a_node_that_is_gone_took_its_faults_along(plan: Plan, room: Room, monke
 
 
 def test_a_node_that_does_not_run_cannot_be_asked(plan: Plan, room: Room, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nor can it be put right: the record stays, and says what to do."""
+    """It cannot be repaired either: the record stays, with the remedy."""
     monkeypatch.setattr(faults, "_is_gone", lambda room, plan, one: False)
     record.add(room, ONE)
     assert faults.there(plan, ONE) is None
@@ -87,15 +87,15 @@ def test_a_node_that_does_not_run_cannot_be_asked(plan: Plan, room: Room, monkey
     assert faults.recorded("t1") == (ONE,)
 
 
-def test_what_stops_a_node_is_cleared_first(room: Room) -> None:
-    """The rest can only be put right on a node that runs."""
+def test_faults_that_stop_a_node_are_cleared_first(room: Room) -> None:
+    """Other faults can be cleared only on a running node."""
     for name in ("bit-flip", "rail-slow", "power-loss"):
         record.add(room, replace(ONE, fault=name))
     assert faults.recorded("t1")[0].fault == "power-loss"
 
 
 def test_a_record_that_is_broken(room: Room) -> None:
-    """The error has a remedy, instead of faults that cannot be cleared."""
+    """An unreadable record is an error with a remedy: its faults could not be cleared."""
     (room.folder / record.FILE).write_text('[{"fault": "x"}]')
     with pytest.raises(
         RoomError, match=r"faults.json: cannot read the list of injected faults: .*\n  hint: remove it with rm "
@@ -104,7 +104,7 @@ def test_a_record_that_is_broken(room: Room) -> None:
 
 
 def test_no_check_knows_what_was_injected() -> None:
-    """A check that looks into the record would find everything and show nothing."""
+    """A check that reads the record would find every fault and prove nothing."""
     known = re.compile(rf"{re.escape(record.FILE)}|stampworks\.faults|\.faults import|cli fault|fault list|/brought")
     checks = ("components/stampworks/qualification", "workloads", "playbooks", "components/stampworks/configuration")
     files = [path for folder in checks for path in (ROOT / folder).rglob("*") if path.is_file()]

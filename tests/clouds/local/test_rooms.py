@@ -1,6 +1,6 @@
-"""Parts of a plan as the machine room gets them: the same for a room that an earlier version has made.
+"""Parts of a plan for the machine room: rooms of an earlier version stay unchanged.
 
-The files in `earlier` were written by commit c83051ef, whose rooms kept parts of the plan, for the plans below.
+The files in `earlier` were written by commit c83051ef, whose rooms stored parts of the plan, for the plans below.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def plan_of(**fields: Any) -> Plan:
 
 
 def kept(plan: Plan, name: str) -> Group:
-    """The group of a node, with no other node; the node has the disk that an earlier version made."""
+    """The group of a single node, with the disk of an earlier version."""
     group = next(group for group in plan.running for node in group.nodes if node.name == name)
     disk = disks.disk_of(of_cluster(plan.name), name)
     disk.folder.mkdir(parents=True)
@@ -93,7 +93,7 @@ def test_a_volume_has_the_name_under_which_its_resource_makes_it() -> None:
 
 
 def test_trunks_of_spines_are_trunks_too() -> None:
-    """The room makes those from leaves first."""
+    """The room creates trunks of leaves first."""
     rail = Rail(1, "rail1", "10.98.64.0/18", 200, (Trunk("leaf1", 400, "spine1"),), (Trunk("spine1", 800, "core"),))
     [spec] = rail_specs([rail])
     assert (spec.index, spec.interface, spec.cidr, spec.rate_mbps) == (1, "rail1", "10.98.64.0/18", 200)

@@ -47,7 +47,7 @@ def gang(name: str, *nodes: str) -> Any:
 
 
 class StandIn(KubernetesApi):
-    """Server with one lease, and the nodes and pods of a test: commands change nodes and are recorded."""
+    """A server with a lease, and the nodes and pods of a test: commands change nodes and are recorded."""
 
     def __init__(self, *nodes: Any) -> None:
         super().__init__("k", "local", "")

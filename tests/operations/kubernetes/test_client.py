@@ -24,7 +24,7 @@ REACH = (
     "connect from a place that reaches the cluster's network, or write your public range into scheduler.api_from: "
     "see docs/how-to/aws-eks.md"
 )
-MAKE = "run `pulumi up` from a machine that reaches its server: it makes the missing parts"
+MAKE = "run `pulumi up` from a machine that reaches its server: it creates the missing parts"
 
 
 class Kubectl:
@@ -70,7 +70,7 @@ NOBODY = "error: You must be logged in to the server (the server has asked for t
     ],
     ids=["no-program", "login-ended", "outside", "closed", "nobody"],
 )
-def test_what_to_do_where_nothing_was_heard_its_cloud_says(kubectl: Kubectl, said: str, why: str, hint: str) -> None:
+def test_hint_for_a_silent_server_is_the_clouds(kubectl: Kubectl, said: str, why: str, hint: str) -> None:
     """Users in another network, or with an expired login, are not told to change the cluster."""
     kubectl.says(b"", LOG + said, code=1)
     for cloud, what in (("aws", hint), ("local", LOCAL)):
@@ -79,7 +79,7 @@ def test_what_to_do_where_nothing_was_heard_its_cloud_says(kubectl: Kubectl, sai
         assert str(caught.value) == f"the Kubernetes of cluster k {why}\n  hint: {what}"
 
 
-def test_who_does_not_answer_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_silent_server_is_unknown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kubernetes, "reach", lambda *_: ("sleep", "60"))
     for cloud, hint in (("aws", REACH), ("local", LOCAL)):
         with pytest.raises(UnknownError) as caught:
@@ -94,7 +94,7 @@ def test_who_does_not_answer_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         ('error: the server doesn\'t have a resource type "clusterqueues"', MAKE),
     ],
 )
-def test_who_is_refused_its_state_does_not_know_it(kubectl: Kubectl, said: str, hint: str) -> None:
+def test_denied_status_is_unknown(kubectl: Kubectl, said: str, hint: str) -> None:
     """The cluster may be healthy, so that its state is unknown; other commands are refused."""
     kubectl.says(b"", said, code=1)
     with pytest.raises(UnknownError) as caught:
@@ -116,13 +116,13 @@ def test_an_answer_that_is_no_list_is_unknown(kubectl: Kubectl, answer: bytes) -
     )
 
 
-def test_what_a_program_says_in_a_pod_may_be_no_text(kubectl: Kubectl) -> None:
+def test_pod_output_may_be_binary(kubectl: Kubectl) -> None:
     kubectl.says(b"one \xff two")
     assert KubernetesApi("k", "aws", "").said(["logs", "one"]) == "one \ufffd two"
 
 
 def test_where_a_gang_is_placed_is_said_in_parts() -> None:
-    """Kueue writes the common part of the names once, at each level; in the order of the ranks."""
+    """Kueue writes the common prefix of node names once for each level; names are in rank order."""
     levels = ["topology.stampworks/rack", "kubernetes.io/hostname"]
     roots = {"prefix": "gpu-", "suffix": ".example", "roots": ["003", "001"]}
     many = {"domainCount": 2, "valuesPerLevel": [{"universal": "rack-1"}, {"individual": roots}]}

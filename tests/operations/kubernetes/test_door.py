@@ -1,4 +1,4 @@
-"""The pod in which the folders of runs are looked at: one of what is declared now, and none that keeps what goes."""
+"""The pod that reads the folders of runs: it has the declared volumes, and does not keep removed ones."""
 
 from __future__ import annotations
 
@@ -99,8 +99,8 @@ def test_another_image_and_other_claims_have_another_one(server: Pods) -> None:
     assert not [line for line in server.told if line.startswith("delete")]
 
 
-def test_nobody_looks_through_one_that_is_about_to_end(server: Pods) -> None:
-    """A reader that follows a run for hours gets another pod in time, while others may still use the one before."""
+def test_reader_changes_pods_before_its_pod_ends(server: Pods) -> None:
+    """A reader that follows a run for hours changes to a new pod in time; others may still use the old one."""
     names, lasts_s, begun = list[str](), 0, 0.0
     for _ in range(180):
         server.now += 60

@@ -1,5 +1,5 @@
-"""Proving nodes through Kubernetes: who may be measured, whose turn it is, how programs ended. See tests/cluster for
-the same on nodes that run pods."""
+"""Proofs of nodes through Kubernetes: which nodes may be measured, in which order, and how programs ended. See
+tests/cluster for the same on real nodes."""
 
 from __future__ import annotations
 
@@ -101,10 +101,10 @@ def test_how_a_node_stands(of: Any, expected: NodeStanding) -> None:
     assert _standing(of, (), at_work=False) == expected
 
 
-def test_who_is_held_by_the_health_check_looks_again(
+def test_node_held_by_the_health_check_is_checked_again(
     ground: KubernetesGround, server: StandIn, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Only nodes held by the health check look again: a repaired one may be healthy."""
+    """Only nodes held by the health check are checked again: a repaired one may be healthy."""
     server.there = [node("n1", out=True, held="health: rail0 has no carrier"), node("n2", out=True, held="proof: slow")]
 
     def look(_: Roster, name: str, command: list[str], __: float) -> None:
@@ -116,8 +116,8 @@ def test_who_is_held_by_the_health_check_looks_again(
     assert (found["n1"], found["n2"].out) == (NodeStanding(), "held: slow")
 
 
-def test_who_works_is_seen(ground: KubernetesGround, server: StandIn) -> None:
-    """Pods of anybody but of us and of what is on every node; and a gang that was let start and has no pods yet."""
+def test_busy_nodes_are_found(ground: KubernetesGround, server: StandIn) -> None:
+    """Pods count, except those of the toolkit and of every node, and so do admitted gangs without pods."""
     owned = [{"kind": "DaemonSet"}]
     server.others = [pod("d", "n1", "kube-system", ownerReferences=owned), pod("proof-ab-1", "n1", "stampworks-proof")]
     assert ground.look(["n1"])["n1"].busy == ""
@@ -127,7 +127,7 @@ def test_who_works_is_seen(ground: KubernetesGround, server: StandIn) -> None:
     assert ground.busy() == {"n1": "run research/gang is on it"}
 
 
-def test_who_is_held_is_asked_of_the_nodes_alone(ground: KubernetesGround, server: StandIn) -> None:
+def test_held_nodes_come_from_node_objects(ground: KubernetesGround, server: StandIn) -> None:
     server.there = [node("n1"), node("n2", out=True, held="proof: slow"), node("n3", taints=["stampworks/proof"])]
     slow, broken_off = DrainReason("proof", "", "slow"), DrainReason("proof", "", "its proof was interrupted")
     assert ground.held() == {"n2": slow, "n3": broken_off}
@@ -161,8 +161,8 @@ def test_a_proof_waits_for_another_one(ground: KubernetesGround, server: StandIn
 
 
 @pytest.mark.parametrize("left", [lease(ALICE, 301), lease(holder.ourselves().replace(" begun ", " begun 1"))])
-def test_what_a_killed_proof_has_left_is_taken_over(ground: KubernetesGround, server: StandIn, left: Any) -> None:
-    """The lease is replaced as it was read, so that only one proof gets it; its other nodes stay held."""
+def test_leases_of_a_killed_proof_are_taken_over(ground: KubernetesGround, server: StandIn, left: Any) -> None:
+    """The lease is replaced only if it is unchanged, so that a single proof gets it; its other nodes stay held."""
     server.there = [node("n1"), node("n2", taints=["stampworks/proof"])]
     server.lease = left
     ground.await_turn(600, print)
@@ -190,19 +190,19 @@ def test_without_its_namespace_there_is_no_proof(
     with pytest.raises(OperationError) as caught:
         ground.take(["n1"])
     assert str(caught.value) == (
-        "Kubernetes has no namespace stampworks-proof, where proofs run\n  hint: `pulumi up --refresh` makes it anew"
+        "Kubernetes has no namespace stampworks-proof, where proofs run\n  hint: `pulumi up --refresh` creates it again"
     )
 
 
 def test_one_that_has_slept_ends(ground: KubernetesGround, server: StandIn) -> None:
-    """Another has taken its nodes over; their lease stays that one's."""
+    """Another proof has taken over its nodes, and keeps their lease."""
     ground.await_turn(600, print)
     assert ground.take(["n1"])
     ground.extend(3600)
     assert server.lease
     assert server.lease["spec"]["leaseDurationSeconds"] == 3900
     server.lease["spec"]["holderIdentity"] = ALICE
-    with pytest.raises(OperationError, match="another one has taken its nodes of k\n  hint: run it again"):
+    with pytest.raises(OperationError, match="another has taken its nodes of k\n  hint: run it again"):
         ground.extend(7200)
     assert server.lease["spec"]["leaseDurationSeconds"] == 3900
 
@@ -216,8 +216,8 @@ def test_one_that_was_quicker_is_let_go_first(ground: KubernetesGround, server: 
     assert not [line for line in server.told if line.startswith("taint")]
 
 
-def test_who_is_held_is_let_in_and_held_again(ground: KubernetesGround, server: StandIn) -> None:
-    """A new node gets its taint back, another one its reason; a node that was cordoned meanwhile keeps that."""
+def test_held_node_is_released_and_held_again(ground: KubernetesGround, server: StandIn) -> None:
+    """A new node gets its taint back, others their reason; a node that was cordoned meanwhile keeps that."""
     held = node("n2", out=True, held="proof: slow")
     server.there = [node("n1", taints=["stampworks/unproven"]), held, node("n3", out=True)]
     ground.let_in(["n1", "n2"])
@@ -232,7 +232,7 @@ def test_who_is_held_is_let_in_and_held_again(ground: KubernetesGround, server: 
 
 
 def test_how_programs_ended() -> None:
-    """Well; with an exit code and their last words; too late; or never begun."""
+    """A program succeeds, fails with an exit code and its last lines, takes too long, or never begins."""
     well = of_proof(0, "Succeeded", terminated={"exitCode": 0})
     bad = of_proof(1, "Failed", terminated={"exitCode": 2})
     late = of_proof(1, "Failed", terminated={"exitCode": 137})
@@ -260,7 +260,7 @@ def of_image() -> KubernetesGround:
     return made
 
 
-def test_what_measures_from_an_image_has_what_jobs_have(of_image: KubernetesGround) -> None:
+def test_measurement_pods_have_the_devices_of_jobs(of_image: KubernetesGround) -> None:
     """The pod has all accelerators, NICs and claims of runs; it does not enter the node, and is not privileged."""
     spec = of_image._pod("ask", 1, ["a", "b"], 1, 8, 10)["spec"]
     [container] = spec["containers"]
@@ -282,7 +282,7 @@ def test_what_measures_from_an_image_has_what_jobs_have(of_image: KubernetesGrou
 def test_a_node_that_offers_no_devices_is_waited_for_and_named(
     of_image: KubernetesGround, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A device plug-in starts after the node has joined; where it never does, no pod gets a device."""
+    """A device plugin starts after the node has joined; without it, no pod gets a device."""
     clock = itertools.count(step=200)
     ticks = sys.modules["stampworks.operations.kubernetes.ground"].time
     monkeypatch.setattr(ticks, "monotonic", lambda: next(clock))
@@ -316,7 +316,7 @@ def fetched(node: str) -> Any:
 
 
 class Kubelets(StandIn):
-    """States of the pods of a proof, one look after the other, each of which takes ten seconds."""
+    """States of a proof's pods, one for each look; looks are ten seconds apart."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, looks: Iterable[Sequence[Any]]) -> None:
         super().__init__(node("a"), node("b"))
@@ -395,9 +395,7 @@ def test_one_node_that_cannot_fetch_an_image_is_out_of_order(
     assert server.now == 60
 
 
-def test_whoever_stops_a_proof_stops_its_wait_for_an_image(
-    of_image: KubernetesGround, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_interrupt_ends_the_wait_for_an_image(of_image: KubernetesGround, monkeypatch: pytest.MonkeyPatch) -> None:
     """The next line of progress stops it, and its pods are deleted."""
     of_image._until = 10_000
     of_image._server = server = Kubelets(monkeypatch, itertools.repeat([]))

@@ -1,4 +1,4 @@
-"""Runs on Kubernetes, as far as they are decided before it is asked. See tests/cluster for the same on a real one."""
+"""Decisions about runs on Kubernetes before any request to the server. See tests/cluster for a real server."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def node_job(**more: Any) -> dict[str, Any]:
     return {"name": "node", "template": {"spec": more}}
 
 
-def test_whose_team_a_run_is_of(teams: Plan) -> None:
+def test_team_of_a_run(teams: Plan) -> None:
     """A run belongs to the user's first account, root's to the first team by name. A user without one is refused."""
     assert pods_of(teams, ROSTER, wanted(teams), "alice").team == "product"
     assert pods_of(teams, ROSTER, wanted(teams), "root").team == "product"
@@ -133,7 +133,7 @@ def test_on_infiniband_a_run_asks_for_what_the_network_operator_offers(
     ("asked", "fits"), [({"nodes": 3}, True), ({"nodes": 4}, False), ({}, False), ({"pool": "other"}, True)]
 )
 def test_a_run_is_in_one_pool(asked: dict[str, Any], fits: bool) -> None:
-    """Kueue gives a gang one flavor: over two pools it would wait for ever."""
+    """Kueue gives a gang a single flavor: over two pools it would wait for ever."""
     plan = on_eks("other")
     there = [(pool.name, number) for pool in plan.pools for number in range(pool.count)]
     members = tuple(Member(f"{pool}-{number}", pool, "", "", (), "") for pool, number in there)
@@ -188,10 +188,10 @@ def test_a_jobset_that_somebody_else_has_written_is_shown_as_it_is(
         {"apiVersion": "trainer.kubeflow.org/v1alpha1", "kind": "TrainJob", "name": "--all"},
     ],
 )
-def test_who_says_that_something_makes_its_jobset_has_nothing_else_deleted(
+def test_cancel_trusts_no_owner_named_by_a_jobset(
     owner: dict[str, Any], teams: Plan, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The administrator cancels, who may delete more than the team."""
+    """The administrator cancels, and may delete more than the team."""
     server = StandIn()
     server.others = [run("own", ownerReferences=[{**owner, "controller": True}])]
     monkeypatch.setattr(KubernetesApi, "of", lambda *_: server)
@@ -200,7 +200,7 @@ def test_who_says_that_something_makes_its_jobset_has_nothing_else_deleted(
     assert server.told[1].startswith("delete configmaps --field-selector=metadata.name=own ")
 
 
-def test_what_somebody_makes_a_jobset_of_is_what_is_cancelled(teams: Plan, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cancel_deletes_the_owner_of_a_jobset(teams: Plan, monkeypatch: pytest.MonkeyPatch) -> None:
     """Otherwise Trainer would create the JobSet again. Objects printed with it are deleted, and no others."""
     server = StandIn()
     trainer = {"apiVersion": "trainer.kubeflow.org/v1alpha1", "kind": "TrainJob", "controller": True}
@@ -222,7 +222,7 @@ def test_what_somebody_makes_a_jobset_of_is_what_is_cancelled(teams: Plan, monke
 
 
 def test_an_image_that_does_not_exist(teams: Plan, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its run holds nodes and does not start: the reason is shown for that run."""
+    """Its run holds nodes and does not start: the reason is shown with the run."""
     server = StandIn()
     where = {"jobset.sigs.k8s.io/jobset-name": "first"}
     stuck = pod("first-node-0-0", "n1", labels=where)
@@ -249,7 +249,7 @@ def task(index: int, **status: Any) -> Any:
 
 @pytest.fixture
 def array(teams: Plan, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> tuple[Plan, StandIn]:
-    """Tasks 0 to 2: one that has finished, one that has failed and one that waits; the folder has what they left."""
+    """Tasks 0 to 2: finished, failed and waiting. The folder has their files."""
     server = StandIn()
     server.others = [task(0, terminalState="Completed"), task(1, terminalState="Failed"), task(2)]
     monkeypatch.setattr(KubernetesApi, "of", lambda *_: server)
@@ -267,7 +267,7 @@ def array(teams: Plan, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> tuple
 
 
 def test_tasks_of_an_array_are_one_job(array: tuple[Plan, StandIn]) -> None:
-    """As on Slurm: at work as long as one of them is. Each is meant by its index."""
+    """As on Slurm, the array runs as long as any of its tasks. A task is named by its index."""
     plan, _ = array
     [job] = KubernetesJobs(plan, ROSTER).jobs()
     assert (job.name, job.id, job.state, job.why) == (
@@ -311,7 +311,7 @@ def test_a_task_and_all_that_are_left_are_cancelled(array: tuple[Plan, StandIn])
 
 
 def test_an_array_that_is_forgotten_has_its_worst_end(array: tuple[Plan, StandIn]) -> None:
-    """By the exit codes in its folder; where a task has left none, nobody knows."""
+    """Exit codes in its folder decide; a task without one is unknown."""
     plan, server = array
     server.others.clear()
     for codes, end in (({"0": 0, "1": 7}, ("failed", 7)), ({"1": 0}, ("unknown", None)), ({"2": 0}, ("finished", 0))):
@@ -324,7 +324,7 @@ def test_an_array_that_is_forgotten_has_its_worst_end(array: tuple[Plan, StandIn
 
 
 def test_a_task_of_somebody_else_is_no_part_of_an_array(array: tuple[Plan, StandIn]) -> None:
-    """Anybody of a team may write that label."""
+    """Any member of the team may write that label."""
     plan, server = array
     theirs = task(5)
     theirs["metadata"]["annotations"]["stampworks/user"] = "bob"
@@ -340,7 +340,8 @@ def test_a_task_of_somebody_else_is_no_part_of_an_array(array: tuple[Plan, Stand
 def test_submit_waits_for_the_jobs_before(
     end: str, array: tuple[Plan, StandIn], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """Until they have ended, also while the server is not heard; a bad end is a problem of the file then."""
+    """It waits until they have ended, even if the server is silent for a while. A failed job is then a problem of the
+    file."""
     plan, server = array
     server.others = [task(0)]
     said: list[str] = []

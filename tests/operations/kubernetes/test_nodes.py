@@ -1,4 +1,4 @@
-"""Nodes of a Kubernetes out of service and back. See tests/cluster for the same on a real one."""
+"""Draining and returning nodes of Kubernetes. See tests/cluster for a real server."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def of(server: StandIn, name: str) -> tuple[bool, str]:
 
 
 def test_out_and_back(server: StandIn, kubernetes_plan: Plan) -> None:
-    """One reason is used for all, and earlier ones are replaced."""
+    """All nodes get the same reason, which replaces earlier ones."""
     server.there[1] = node("gpu-002", out=True, held="proof: slow")
     kubernetes_nodes.drain(server, kubernetes_plan, ["gpu-001", "gpu-002"], FANS)
     assert of(server, "gpu-001") == of(server, "gpu-002") == (True, "person alice: new fans")
@@ -57,7 +57,7 @@ def test_out_and_back(server: StandIn, kubernetes_plan: Plan) -> None:
     assert of(server, "gpu-001") == of(server, "gpu-002") == (False, "")
 
 
-def test_what_a_proof_holds_is_returned_by_force_alone(server: StandIn, kubernetes_plan: Plan) -> None:
+def test_return_of_a_node_held_by_a_proof_needs_force(server: StandIn, kubernetes_plan: Plan) -> None:
     """Without force no node is returned."""
     server.there = [node("gpu-001", out=True), node("gpu-002", taints=["stampworks/unproven"])]
     with pytest.raises(HeldError) as caught:
@@ -77,18 +77,18 @@ def test_what_a_proof_holds_is_returned_by_force_alone(server: StandIn, kubernet
     [
         ("head", "head is the controller and runs no jobs"),
         ("gpu-009", "no node is called 'gpu-009' in cluster"),
-        ("gpu-002", "Kubernetes does not know gpu-002 yet\n  hint: `pulumi up` makes it a part of the cluster"),
+        ("gpu-002", "Kubernetes does not know gpu-002 yet\n  hint: `pulumi up` adds it to the cluster"),
     ],
 )
-def test_what_is_no_node_is_refused(server: StandIn, kubernetes_plan: Plan, name: str, what: str) -> None:
+def test_unknown_node_is_refused(server: StandIn, kubernetes_plan: Plan, name: str, what: str) -> None:
     server.there.pop()
     with pytest.raises(InputError, match=what):
         kubernetes_nodes.drain(server, kubernetes_plan, ["gpu-001", name], FANS)
     assert server.told == []
 
 
-def test_who_leaves_ends_its_work_first(server: StandIn) -> None:
-    """A gang is one thing, however many pods it has; what a person has taken out keeps that person's word."""
+def test_leaving_node_finishes_its_work(server: StandIn) -> None:
+    """A gang counts once for all its pods. A node cordoned by a person keeps that person's reason."""
     labels = {"jobset.sigs.k8s.io/jobset-name": "long"}
     server.there[1] = node("gpu-002", out=True, held="person bob: cable")
     server.others = [gang("long", "gpu-001"), pod("long-0", "gpu-001", labels=labels), pod("own", "gpu-002")]
@@ -104,7 +104,7 @@ def test_who_leaves_ends_its_work_first(server: StandIn) -> None:
     assert of(server, "gpu-002") == (True, "person bob: cable")
 
 
-def test_who_cannot_leave_takes_pods_again(server: StandIn) -> None:
+def test_node_that_cannot_leave_takes_pods_again(server: StandIn) -> None:
     server.there[1] = node("gpu-002", out=True, held="person bob: cable")
     server.others = [gang("long", "gpu-001", "gpu-002")]
     with pytest.raises(BusyError) as caught:
@@ -118,8 +118,8 @@ def test_who_cannot_leave_takes_pods_again(server: StandIn) -> None:
     assert of(server, "gpu-002") == (True, "person bob: cable")
 
 
-def test_whom_a_person_holds_meanwhile_stays_out(server: StandIn) -> None:
-    """Giving up gives back what is still the toolkit's."""
+def test_node_cordoned_meanwhile_stays_cordoned(server: StandIn) -> None:
+    """A failed removal returns only nodes that the toolkit still holds."""
     server.others = [gang("long", "gpu-001", "gpu-002")]
 
     def progress(_: str) -> None:
@@ -131,8 +131,8 @@ def test_whom_a_person_holds_meanwhile_stays_out(server: StandIn) -> None:
     assert of(server, "gpu-002") == (False, "")
 
 
-def test_who_makes_room_runs_until_its_pods_have_ended(server: StandIn) -> None:
-    """Kueue has given its place away, and it still saves what it has; elsewhere it may have begun again."""
+def test_preempted_run_counts_until_its_pods_end(server: StandIn) -> None:
+    """Kueue has given its place away while it still saves; it may already run elsewhere."""
     labels = {"jobset.sigs.k8s.io/jobset-name": "long"}
     evicted = gang("long", "gpu-001")
     evicted["status"]["conditions"][0]["status"] = "False"
@@ -143,7 +143,7 @@ def test_who_makes_room_runs_until_its_pods_have_ended(server: StandIn) -> None:
 
 
 def test_a_gang_that_goes_on_without_a_node_does_not_run_there(server: StandIn) -> None:
-    """Kueue counts the node as its own to the end. Where all of its pods have ended others may be about to come."""
+    """Kueue counts the node as the gang's to the end. After the end of all its pods, others may be about to start."""
     labels = {"jobset.sigs.k8s.io/jobset-name": "long"}
     pods = [pod(f"long-{index}", f"gpu-00{index}", labels=labels) for index in (1, 2)]
     pods[1]["status"]["phase"] = "Failed"
@@ -164,7 +164,7 @@ def test_a_gang_that_waits_for_a_node_to_be_proven_does_not_run_there(server: St
     assert kubernetes_nodes.runs(server)["gpu-001"] == ("pod research/long-0",)
 
 
-def test_what_a_lost_node_had_does_not_run_on_the_next_of_its_name(server: StandIn) -> None:
+def test_pods_of_a_lost_node_do_not_count_on_its_successor(server: StandIn) -> None:
     old, new = pod("old", "gpu-001"), pod("new", "gpu-001")
     server.there[0]["metadata"]["creationTimestamp"] = "2026-11-24T12:00:00Z"
     old["status"]["startTime"], new["status"]["startTime"] = "2026-11-24T11:59:59Z", "2026-11-24T12:00:00Z"
@@ -172,7 +172,7 @@ def test_what_a_lost_node_had_does_not_run_on_the_next_of_its_name(server: Stand
     assert kubernetes_nodes.runs(server) == {"gpu-001": ("pod research/new",)}
 
 
-def test_what_brings_a_bucket_into_pods_runs_for_these_alone(server: StandIn) -> None:
+def test_mount_driver_pods_are_not_work(server: StandIn) -> None:
     """The mount driver's pod exists as long as these pods, which are counted. Its label in another namespace may be
     anyone's."""
     labels = {"s3.csi.aws.com/mountpoint-version": "1.22.2"}
@@ -190,7 +190,7 @@ def test_what_brings_a_bucket_into_pods_runs_for_these_alone(server: StandIn) ->
     }
 
 
-def test_what_looks_after_an_add_on_of_a_cloud_is_nobody_s_work(server: StandIn) -> None:
+def test_pods_of_cloud_add_ons_are_not_work(server: StandIn) -> None:
     """Pods of a cloud's add-on may be on any node, and would block its proof for ever. Pods of other namespaces may be
     anyone's."""
     owned = [{"kind": "ReplicaSet", "name": "fsx-csi-controller-7d"}]
@@ -201,7 +201,7 @@ def test_what_looks_after_an_add_on_of_a_cloud_is_nobody_s_work(server: StandIn)
     assert kubernetes_nodes.runs(server) == {"gpu-002": ("pod monitoring/grafana-1",)}
 
 
-def test_who_is_to_start_anew_elsewhere_is_stopped_first(server: StandIn, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_run_that_moves_is_stopped_first(server: StandIn, monkeypatch: pytest.MonkeyPatch) -> None:
     """The run may restart, even if an earlier roll was killed before it allowed that."""
     left = gang("left", "gpu-009")
     left["metadata"]["annotations"] = {"stampworks/requeued": "true"}
@@ -230,7 +230,7 @@ def test_a_gang_that_has_gone_meanwhile_need_not_start_anew(
         kubernetes_nodes.requeue(server, ["gpu-001"])
 
 
-def test_who_has_no_place_of_its_own_is_found_by_its_pods(server: StandIn) -> None:
+def test_run_without_topology_is_found_by_its_pods(server: StandIn) -> None:
     """Without a topology Kueue reports no nodes; gangs without pods on these nodes continue."""
     alone, here, elsewhere, done = (gang(name) for name in ("alone", "here", "elsewhere", "done"))
     labels = {"jobset.sigs.k8s.io/jobset-name": "here"}
@@ -247,7 +247,7 @@ def test_who_has_no_place_of_its_own_is_found_by_its_pods(server: StandIn) -> No
     assert [each[2] for each in patches] == ["jobset-alone", "jobset-here"] * 2
 
 
-def test_who_was_left_by_an_up_that_was_killed_leaves_now(server: StandIn) -> None:
+def test_node_of_a_killed_up_leaves_now(server: StandIn) -> None:
     server.there[0] = node("gpu-001", out=True, held=f"stampworks: {LEAVES.text}")
     server.others = [gang("long", "gpu-001")]
     with pytest.raises(BusyError):
@@ -258,7 +258,7 @@ def test_who_was_left_by_an_up_that_was_killed_leaves_now(server: StandIn) -> No
 def test_from_the_command_line(
     server: StandIn, kubernetes_plan: Plan, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Both end with the state of the nodes."""
+    """Both commands print the state of the nodes."""
     monkeypatch.setattr("stampworks.cli.clusters.plan_of", lambda _: kubernetes_plan)
     monkeypatch.setenv("SUDO_USER", "alice")
     server.others = [gang("long", "gpu-001")]
@@ -345,7 +345,7 @@ def watched(name: str, status: str = "False", **more: Any) -> Any:
     ],
 )
 def test_nodes_that_a_cloud_names_are_counted(there: list[Any], why: tuple[str, ...], server: StandIn) -> None:
-    """A cluster that lacks a node is unhealthy, although the missing one has no name."""
+    """A cluster that lacks a node is unhealthy, although the missing node has no name."""
     server.there = there
     server.listed = lambda *_, **__: there  # type: ignore[method-assign]
     found = kubernetes_status.status(on_eks())
@@ -369,13 +369,13 @@ def test_status_says_when_capacity_ends(server: StandIn, monkeypatch: pytest.Mon
     assert text(found)[-1].startswith("warning: gpu: its nodes go with cr-1, and when that ends is unknown")
 
 
-def test_what_needs_our_programs_on_nodes_says_that_there_are_none(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_managed_nodes_have_no_programs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(clusters, "plan_of", lambda _: on_eks())
     with pytest.raises(exits.CliError, match="nodes of cluster k are managed by aws: they have no programs"):
         clusters.cluster_of("aws-p5en-eks")
 
 
-def test_what_a_node_says_moves_no_terminal(
+def test_node_text_cannot_control_the_terminal(
     server: StandIn, kubernetes_plan: Plan, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A node writes its own reason, and may be malicious."""
@@ -398,9 +398,9 @@ def of_pool(name: str, ready: bool = True) -> Any:
     return found
 
 
-def test_who_is_there_where_nobody_names_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nodes of the wanted pools, as Kubernetes lists them; all are waited for, and missing ones are counted, with
-    the cloud's reasons."""
+def test_members_come_from_kubernetes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Kubernetes lists the nodes of the wanted pools. All are waited for, and missing ones are counted, with the
+    cloud's reasons."""
     refused: tuple[Refusal, ...] = (Refusal("gpu", "", "sold out", lasting=False, hint="buy some"),)
     asked: list[tuple[Any, ...]] = []
 

@@ -1,4 +1,4 @@
-"""Teams and queues of a Kubernetes do not go while gangs are in them. See tests/cluster for the same on a real one."""
+"""Teams and queues of a Kubernetes cannot be removed while gangs use them. See tests/cluster for a real server."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def server() -> StandIn:
     return found
 
 
-def test_what_stays_keeps_nobody(server: StandIn) -> None:
+def test_unchanged_queues_block_nothing(server: StandIn) -> None:
     keep(server, BOTH)
 
 
@@ -76,7 +76,7 @@ def test_what_stays_keeps_nobody(server: StandIn) -> None:
     ],
     ids=["a team", "a queue", "what queues lead to"],
 )
-def test_who_is_in_what_goes_is_named(server: StandIn, queues: Any, found: list[str]) -> None:
+def test_gangs_in_removed_queues_are_named(server: StandIn, queues: Any, found: list[str]) -> None:
     """A gang that has ended, or is of another cluster in the same Kubernetes, is none of them."""
     assert in_what_goes(server, queues) == found
 
@@ -118,7 +118,7 @@ def call(queues: Any) -> Call:
 
 
 def test_an_up_refuses_and_a_look_says_it(server: StandIn, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An `up` that failed after an approval has removed nothing yet: the next one checks again."""
+    """An `up` that failed after its approval has removed nothing: the next one checks again."""
     monkeypatch.setattr(kubernetes_server, "KubernetesApi", lambda *_: server)
     assert asyncio.run(KubernetesQueues().ensure(call(BOTH))) == {"drift": []}
     with pytest.raises(BusyError, match="run product/e"):
@@ -128,7 +128,7 @@ def test_an_up_refuses_and_a_look_says_it(server: StandIn, monkeypatch: pytest.M
     assert KubernetesQueues().drift(found) == found
 
 
-def test_whoever_cannot_ask_does_not_look(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unreachable_server_skips_the_look(monkeypatch: pytest.MonkeyPatch) -> None:
     """The server may be reachable from the cluster's network only; an `up` that needs it fails."""
 
     def listed(*_: str, **__: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Nodes that a roll takes out of service and gives back, on Kubernetes. Those of a Slurm are in ../test_roll.py."""
+"""Nodes of Kubernetes that a roll drains and returns. ../test_roll.py has those of Slurm."""
 
 from __future__ import annotations
 
@@ -58,8 +58,8 @@ def test_a_node_that_is_to_be_proven_has_no_other_reason() -> None:
     ]
 
 
-def test_who_forgets_that_it_leaves_is_told_again() -> None:
-    """Slurm forgets drains of nodes that it powers down: they would take jobs while others still run some."""
+def test_forgotten_drain_is_repeated() -> None:
+    """Slurm forgets drains of powered-down nodes: they would take jobs while other nodes still run some."""
     one, other = node("gpu-001"), node("gpu-002")
     server, seen = StandIn(one, other), list[str]()
     server.others = [gang("long", "gpu-002")]
@@ -75,7 +75,7 @@ def test_who_forgets_that_it_leaves_is_told_again() -> None:
     assert [each["spec"]["unschedulable"] for each in server.there] == [True, True]
 
 
-def test_nobody_waits_for_ever_for_a_node_that_does_not_stay_held(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_wait_for_a_node_that_is_resumed_each_time_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     """A user resumes it each time. The other nodes take jobs again, as after any failed change."""
     server = StandIn(node("gpu-001"), node("gpu-002"))
     told, hold, held = KubernetesService(server), KubernetesService(server).hold, list[str]()
@@ -90,7 +90,7 @@ def test_nobody_waits_for_ever_for_a_node_that_does_not_stay_held(monkeypatch: p
         vacate_for_good(told, dict.fromkeys(("gpu-001", "gpu-002"), RENEWED), 1, print)
     assert str(caught.value) == (
         "gpu-001 did not stay held, 5 times: nothing was removed, the nodes take jobs again\n"
-        "  hint: find out who returns them, and run it again"
+        "  hint: find the user or program that returns them, and run it again"
     )
     assert [each["spec"]["unschedulable"] for each in server.there] == [False, False]
 
@@ -102,7 +102,7 @@ def test_only_what_is_ours_is_given_back() -> None:
 
 
 def test_a_person_keeps_a_node_that_is_another_one_now(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The new machine joins as any node, and then has the hold of the old one."""
+    """The new machine joins like any node, and gets the hold of the old one."""
     server, taken = StandIn(), list[str]()
 
     class Renewal:

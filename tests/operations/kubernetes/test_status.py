@@ -74,7 +74,7 @@ def test_amounts_are_as_long_as_they_are(monkeypatch: pytest.MonkeyPatch, used: 
 
 
 def test_a_team_s_own_is_what_its_quota_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Twelve nodes are its share, and its limit is below that; what it has beyond is borrowed."""
+    """The share is twelve nodes, and the limit is lower; the rest is borrowed."""
     plan = planned()
     found = status(monkeypatch, plan, queue(plan, "research", "32"), queue(plan, "product", "32"))
     assert [(each.name, each.own, each.used, each.borrowed) for each in found.teams] == [

@@ -1,4 +1,5 @@
-"""The pod in which a user looks at files, against a stand-in for the server. See tests/cluster/test_pods.py for one."""
+"""The pod in which a user reads files, with a stand-in for the server. See tests/cluster/test_pods.py for a real
+one."""
 
 from __future__ import annotations
 
@@ -21,7 +22,7 @@ ALICE = Roster("k", "aws", (), "alice", "/home/alice/k.conf", ())
 
 
 class Server(StandIn):
-    """Jobs that are made have a pod, which is ready at once."""
+    """Created jobs have a pod, which is ready at once."""
 
     def __init__(self) -> None:
         super().__init__()

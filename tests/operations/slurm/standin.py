@@ -1,6 +1,6 @@
 """A stand-in for a cluster: a `reach` command that plays ssh, and Slurm's programs that print files.
 
-It shows the toolkit's side only: what is sent, how answers are read, what happens when there are none.
+It covers the toolkit's side: requests, parsed answers, and missing answers.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Slurm's answers are read with suspicion: hostile, broken and unexpected ones never crash and never count as good."""
+"""Slurm's answers are not trusted: hostile, broken and unexpected ones never crash and never count as good."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from tests.operations.slurm.standin import StandIn, job, node
     ],
 )
 def test_expand(hostlist: str, names: tuple[str, ...]) -> None:
-    """Slurm's short form becomes names; what makes no sense becomes a name that matches nothing."""
+    """Slurm's short form is expanded to names; malformed text gives a name that matches nothing."""
     assert slurm.expand(hostlist) == names
 
 
@@ -43,7 +43,7 @@ def test_expand_is_bounded(bomb: str) -> None:
 
 @given(st.text("gpu-[]0123456789,", max_size=40))
 def test_expand_never_crashes(hostlist: str) -> None:
-    """Any text gives names or the one error."""
+    """Any text gives names or a defined error."""
     with contextlib.suppress(UnknownError):
         assert all(isinstance(name, str) for name in slurm.expand(hostlist))
 
@@ -66,7 +66,7 @@ def test_expand_never_crashes(hostlist: str) -> None:
     ],
 )
 def test_gpus(gres: object, count: int | None) -> None:
-    """GPUs are counted; what cannot be read is unknown and not zero."""
+    """GPUs are counted; an unreadable value is unknown, and not zero."""
     assert slurm.gpus(gres) == count
 
 
@@ -74,7 +74,7 @@ SET = {"reason_set_by_user": "root", "reason_changed_at": {"set": True, "infinit
 
 
 def test_nodes(cluster: StandIn) -> None:
-    """States are lower case words, base state first, and a reason is kept."""
+    """States are lower case words, base state first; the reason is kept."""
     cluster.nodes(node("gpu-001", "IDLE", "DRAIN", reason="xid 79", gres_used="gpu:h100:3(IDX:0-2)", **SET))
     assert slurm.nodes(cluster.roster) == {
         "gpu-001": slurm.SlurmNode(
@@ -113,7 +113,7 @@ def test_a_node_with_holes_is_unknown(cluster: StandIn, odd: dict[str, object]) 
     ["", "slurm_load_node error", "[]", "{}", '{"nodes": {}}', '{"nodes": [1]}', '{"nodes": null}', "[" * 100_000, "7"],
 )
 def test_an_answer_that_is_no_answer(cluster: StandIn, answer: str) -> None:
-    """Anything that is not Slurm's JSON is one error that says where to look."""
+    """Any answer other than Slurm's JSON gives an error with a hint."""
     (cluster.folder / "nodes.json").write_text(answer)
     with pytest.raises(UnknownError) as caught:
         slurm.nodes(cluster.roster)

@@ -22,7 +22,7 @@ BOB = DrainReason("person", "bob", "fan broken")
 
 
 def test_a_free_node_is_drained_and_stays_so(cluster: StandIn) -> None:
-    """No job runs: one update, no wait, no message."""
+    """Without a job there is a single update, no wait and no message."""
     said: list[str] = []
     vacate(SlurmService(cluster.roster), dict.fromkeys(["gpu-002"], LEAVES), 1, said.append)
     assert cluster.updates == [DRAIN.format("gpu-002")]
@@ -30,7 +30,7 @@ def test_a_free_node_is_drained_and_stays_so(cluster: StandIn) -> None:
 
 
 def test_it_waits_until_the_jobs_have_ended(cluster: StandIn) -> None:
-    """Jobs elsewhere are none of its business; what it waits for is said."""
+    """Jobs on other nodes do not matter. Progress names the jobs that are waited for."""
     elsewhere = job(3, "bob", "gpu-001")
     cluster.jobs(
         [job(7, "alice", "gpu-[001-002]"), job(8, "bob", "gpu-002"), elsewhere],
@@ -45,7 +45,7 @@ def test_it_waits_until_the_jobs_have_ended(cluster: StandIn) -> None:
 
 
 def test_time_up_leaves_the_cluster_as_it_was(cluster: StandIn) -> None:
-    """The nodes it drained take jobs again, and the error names node, job, user and the ways out."""
+    """The drained nodes take jobs again, and the error names node, job, user and remedies."""
     cluster.jobs([job(8, "bob", "gpu-[001-002]"), job(7, "alice", "gpu-002")])
     with pytest.raises(BusyError) as caught:
         vacate(SlurmService(cluster.roster), dict.fromkeys(["gpu-001", "gpu-002"], LEAVES), 0, print)
@@ -70,7 +70,7 @@ def test_a_node_that_somebody_drained_is_not_undrained(cluster: StandIn) -> None
 
 
 def test_an_interrupt_leaves_the_cluster_as_it_was(cluster: StandIn) -> None:
-    """Ctrl-C while waiting: the nodes take jobs again."""
+    """After Ctrl-C during the wait, the nodes take jobs again."""
 
     def interrupt(_: str) -> None:
         raise KeyboardInterrupt
@@ -82,7 +82,7 @@ def test_an_interrupt_leaves_the_cluster_as_it_was(cluster: StandIn) -> None:
 
 
 def test_broken_answers_while_waiting_leave_the_cluster_as_it_was(cluster: StandIn) -> None:
-    """If squeue's output is invalid, it is unknown whether jobs run, and unknown never counts as free."""
+    """With invalid output of squeue it is unknown whether jobs run, and unknown never counts as free."""
     (cluster.folder / "jobs.000.json").write_text("oops")
     with pytest.raises(UnknownError):
         vacate(SlurmService(cluster.roster), dict.fromkeys(["gpu-002"], LEAVES), 1, print)
@@ -147,7 +147,7 @@ def test_an_unreachable_head_stops_the_shrinking(cluster: StandIn) -> None:
 
 @pytest.mark.parametrize("name", ["gpu-001,head", "-x", "all state=down", ""])
 def test_names_that_would_mean_something_else_are_refused(cluster: StandIn, name: str) -> None:
-    """scontrol has a syntax of its own inside one argument."""
+    """scontrol has a syntax of its own within an argument."""
     with pytest.raises(ValueError, match="is not the name of a node"):
         vacate(SlurmService(cluster.roster), dict.fromkeys([name], LEAVES), 1, print)
     assert cluster.updates == []
@@ -167,8 +167,8 @@ def test_a_person_who_drains_while_it_waits_is_not_overruled(cluster: StandIn) -
     assert slurm.nodes(cluster.roster)["gpu-002"].reason == BOB
 
 
-def test_what_an_interrupted_up_left_drained_is_its_own(cluster: StandIn) -> None:
-    """The next one takes over the drain of one that was killed, and undoes it when it gives up."""
+def test_drain_of_an_interrupted_up_is_taken_over(cluster: StandIn) -> None:
+    """The next `up` takes over the drain of a killed one, and undoes it on failure."""
     cluster.nodes(node("gpu-001"), node("gpu-002", "IDLE", "DRAIN", reason=written(LEAVES)))
     cluster.jobs([job(8, "bob", "gpu-002")])
     with pytest.raises(BusyError):
@@ -204,7 +204,7 @@ def test_a_reason_arrives_as_it_was_given(cluster: StandIn, text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (" ", "the reason is empty\n  hint: give a short reason, for people who find the node drained"),
+        (" ", "the reason is empty\n  hint: give a short reason, for other users of the node"),
         ("a\nb", "the reason has the character U+000A in it\n  hint: write it in one line of plain text"),
         ("\x1b[2J", "the reason has the character U+001B in it\n  hint: write it in one line of plain text"),
         ("\u202egnihton", "the reason has the character U+202E in it\n  hint: write it in one line of plain text"),
@@ -214,7 +214,7 @@ def test_a_reason_arrives_as_it_was_given(cluster: StandIn, text: str) -> None:
         ),
     ],
 )
-def test_what_slurm_could_not_keep_is_refused(text: str, message: str) -> None:
+def test_refuses_reasons_that_slurm_cannot_store(text: str, message: str) -> None:
     """The reason is refused before anything is drained."""
     with pytest.raises(InputError) as caught:
         said_by("alice", text)
@@ -222,12 +222,12 @@ def test_what_slurm_could_not_keep_is_refused(text: str, message: str) -> None:
 
 
 def test_the_longest_reason_is_taken() -> None:
-    """The limit counts what is written down, the login included."""
+    """The limit includes the author's login."""
     assert len(written(said_by("alice", "x" * (255 - len("person alice: "))))) == 255
 
 
 def test_an_odd_login_cannot_look_like_a_reason() -> None:
-    """The author before the colon is one word."""
+    """The author before the colon is a single word."""
     assert said_by("a b: c\n", "x") == DrainReason("person", "a-b--c-", "x")
 
 
@@ -247,7 +247,7 @@ def test_a_person_takes_over_from_the_health_check(cluster: StandIn) -> None:
         ("gpu-001,head", "no node is called 'gpu-001,head' in cluster local\n  hint: did you mean gpu-001 or "),
         ("head", "head is the controller and runs no jobs\n  hint: there are: gpu-001, gpu-002, gpu-003"),
         ("login-001", "login-001 is a login node and runs no jobs\n  hint: did you mean gpu-001?"),
-        ("gpu-003", "Slurm does not know gpu-003 yet\n  hint: `pulumi up` makes it a part of the cluster"),
+        ("gpu-003", "Slurm does not know gpu-003 yet\n  hint: `pulumi up` adds it to the cluster"),
     ],
 )
 def test_a_wrong_node_is_told_its_neighbours(
@@ -270,14 +270,14 @@ def test_a_wait_that_runs_out_leaves_them_drained(cluster: StandIn) -> None:
 
 
 @pytest.mark.parametrize("reason", [written(BOB), "fan broken", "Not responding"])
-def test_what_a_person_or_slurm_holds_is_returned(cluster: StandIn, reason: str) -> None:
+def test_node_held_by_a_person_or_slurm_is_returned(cluster: StandIn, reason: str) -> None:
     """A node that already takes jobs is left alone."""
     cluster.nodes(node("gpu-001", "DOWN", reason=reason), node("gpu-002", reason="gone by"))
     give_back(the_plan(), cluster.roster, ["gpu-001", "gpu-002", "gpu-001"])
     assert cluster.updates == ["update nodename=gpu-001 state=resume"]
 
 
-def test_what_the_toolkit_holds_is_returned_by_force_only(cluster: StandIn) -> None:
+def test_return_of_a_node_held_by_the_toolkit_needs_force(cluster: StandIn) -> None:
     """All or none are resumed: the error names each held node, with author and reason."""
     cluster.nodes(
         node("gpu-001", "IDLE", "DRAIN", reason="health: rail0 has no carrier"),

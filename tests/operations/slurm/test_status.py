@@ -73,7 +73,7 @@ def states(found: Status) -> dict[str, tuple[str, str]]:
 
 
 def test_a_healthy_cluster(cluster: StandIn) -> None:
-    """Every planned node is there and takes jobs: pass, with jobs and GPUs in place."""
+    """Every planned node exists and takes jobs: the verdict is pass, with jobs and GPUs in the status."""
     cluster.nodes(node("gpu-001", "MIXED", gres_used="gpu:h100:2(IDX:0-1)"), node("gpu-002"))
     cluster.jobs([job(7, "alice", "gpu-001")])
     found = status(the_plan(), cluster.roster)
@@ -99,7 +99,7 @@ def test_a_healthy_cluster(cluster: StandIn) -> None:
     ],
 )
 def test_only_known_good_states_pass(cluster: StandIn, flags: tuple[str, ...], verdict: str) -> None:
-    """An unknown state is not a good one; a missing one is unknown."""
+    """An unrecognized state is not good; a missing state is unknown."""
     cluster.nodes(node("gpu-001") | {"state": list(flags)}, node("gpu-002"))
     found = status(the_plan(), cluster.roster)
     assert found.verdict == verdict
@@ -126,7 +126,7 @@ def test_a_bad_node_says_why(cluster: StandIn) -> None:
     ],
 )
 def test_a_drained_node_says_by_whom_since_when_and_why(cluster: StandIn, line: str, held: str) -> None:
-    """The drain has author, time and reason; a node that takes jobs has none, although Slurm keeps the last one."""
+    """The drain has author, time and reason. A node that takes jobs shows none, although Slurm keeps the last one."""
     told = {"reason": line, "reason_set_by_user": "root", "reason_changed_at": {"set": True, "number": 1732190400}}
     cluster.nodes(node("gpu-001", "IDLE", "DRAIN", **told), node("gpu-002", **told))
     found = status(the_plan(), cluster.roster)
@@ -135,7 +135,7 @@ def test_a_drained_node_says_by_whom_since_when_and_why(cluster: StandIn, line: 
 
 
 def test_a_login_node_is_up_or_missing(cluster: StandIn) -> None:
-    """Slurm has never heard of it, and that is as it should be."""
+    """Slurm does not know login nodes, which is correct."""
     cluster.nodes(node("gpu-001"), node("gpu-002"))
     found = status(with_login(the_plan()), cluster.roster)
     assert (found.verdict, found.why) == ("fail", ("login-001: missing",))
@@ -156,7 +156,7 @@ def test_a_planned_node_that_is_not_there_is_missing(cluster: StandIn) -> None:
 
 
 def test_a_missing_node_that_was_drained_says_so(cluster: StandIn) -> None:
-    """It will take no jobs when it returns."""
+    """The drained node will take no jobs when it returns."""
     cluster.nodes(node("gpu-001"), node("gpu-002", "DOWN", "DRAIN", reason="person alice: new fans"))
     found = status(the_plan(), cluster.without("gpu-002"))
     assert found.why == ("gpu-002: missing, held by alice: new fans",)
@@ -169,14 +169,14 @@ def test_members_without_planned_names_are_counted(cluster: StandIn) -> None:
 
 
 def test_a_node_that_slurm_does_not_know_fails(cluster: StandIn) -> None:
-    """It is in the roster and takes no jobs."""
+    """The node is in the roster and takes no jobs."""
     cluster.nodes(node("gpu-001"))
     found = status(the_plan(), cluster.roster)
     assert found.why == ("gpu-002: not in Slurm",)
 
 
 def test_a_silent_slurm_is_unknown_everywhere(cluster: StandIn) -> None:
-    """Nothing is guessed while the head is silent; missing nodes are still named."""
+    """While the head is silent, states are unknown; missing nodes are still named."""
     cluster.unreachable()
     found = status(the_plan(), cluster.without("gpu-002"))
     assert found.verdict == "unknown"
@@ -194,7 +194,7 @@ def test_a_silent_slurm_is_unknown_everywhere(cluster: StandIn) -> None:
 
 @pytest.mark.parametrize("answer", ["", "{", '{"nodes": 3}', "\x1b[31mowned"])
 def test_broken_answers_are_unknown(cluster: StandIn, answer: str) -> None:
-    """Output that cannot be read never looks like a healthy cluster."""
+    """Unreadable output never looks like a healthy cluster."""
     (cluster.folder / "nodes.json").write_text(answer)
     found = status(the_plan(), cluster.roster)
     assert found.verdict == "unknown"
@@ -244,14 +244,14 @@ def test_nodes_for_scheduling_only_are_not_missing(cluster: StandIn) -> None:
     ],
 )
 def test_when_capacity_ends(at: str, said: str) -> None:
-    """Always said, and a warning when it is near, over, or unknown."""
+    """The end is always shown, with a warning if it is near, over or unknown."""
     now = datetime(2026, 11, 22, 11, 30, tzinfo=UTC)
     ending = plan.Ending("gpu", "cr-1", at, "" if at else "not permitted")
     assert ending_sentence(ending, now).removesuffix(": save the state of running jobs") == said
 
 
-def test_what_ends_is_no_verdict(cluster: StandIn, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The nodes are as well as they were; it is shown below them."""
+def test_endings_do_not_change_the_verdict(cluster: StandIn, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The nodes are healthy as before; endings are shown below them."""
     ending = plan.Ending("gpu", "cr-1", "", "not permitted")
     monkeypatch.setattr(local, "endings", lambda *_: (ending,))
     cluster.nodes(node("gpu-001"), node("gpu-002"))

@@ -31,7 +31,7 @@ def clusters(draw: st.DrawFn) -> dict[str, Any]:
 
 
 def addresses_in(plan: Plan) -> list[tuple[str, str]]:
-    """(network, address) of everything that has one."""
+    """Yield (network, address) of everything with an address."""
     found = [(plan.network.management_cidr, plan.network.gateway)]
     for group in plan.groups:
         for node in group.nodes:
@@ -89,7 +89,7 @@ def test_a_plan_is_the_same_twice_and_survives_being_written(cluster: dict[str, 
 @relaxed
 @given(cluster=clusters())
 def test_leaves_hold_every_node_with_rails_once_and_no_two_pools(cluster: dict[str, Any], plan_of: Any) -> None:
-    """A leaf has at most leaf_nodes nodes, all of one pool, and is full unless it is its pool's last."""
+    """A leaf has at most leaf_nodes nodes, all of the same pool, and is full unless it is its pool's last."""
     plan = plan_of(**cluster)
     nodes = {node.name: (node, group) for group in plan.groups for node in group.nodes}
     assert sorted(name for leaf in plan.fabric.leaves for name in leaf.nodes) == sorted(
@@ -127,7 +127,7 @@ def test_a_full_slot_ends_where_the_next_one_begins(plan_of: Any) -> None:
 
 @pytest.mark.parametrize(("slot", "capacity"), [(0, 1024), (1, 1024), (14, 1024), (15, 1022)])
 def test_the_last_slot_gives_up_the_broadcast_address(slot: int, capacity: int) -> None:
-    """A slot's last member is still a host of the network, and there is no further one."""
+    """The last member of a slot is still a host of the network, and no further one exists."""
     network = IPv4Network("10.77.0.0/18")
     address_map = AddressMap({MANAGEMENT: network})
     assert address_map.capacity(slot) == capacity

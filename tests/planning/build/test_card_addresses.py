@@ -1,4 +1,4 @@
-"""Nodes with an address on each network card: a subnet takes only as many of them as it really can."""
+"""Nodes with an address on each network card: a subnet accepts only as many as fit."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from stampworks.plan import Group, Plan
 
 
 def on_aws(machine: str, count: int, cidr: str = "10.0.0.0/23", cards: bool = True, **fields: Any) -> Plan:
-    """A /23 has one /24 for nodes, and one for all else."""
+    """A /23 has a /24 for nodes, and another for the rest."""
     pools = [{"name": "gpu", "machine": machine, "count": count, "zone": "us-east-1a"}]
     network = {"cidr": cidr, "card_addresses": cards}
     data = {"version": 1, "name": "test", "cloud": "aws", "region": "us-east-1", "network": network, "pools": pools}
@@ -24,7 +24,7 @@ def nics(plan: Plan) -> list[tuple[int, int, bool, bool]]:
     return [(each.card, each.device, each.fabric, each.address) for each in pool.launch.interfaces]
 
 
-# 256 addresses less the five that AWS keeps and the head's: 250.
+# 256 addresses, without the five that AWS reserves and the head's: 250.
 @pytest.mark.parametrize(
     ("machine", "each", "most"),
     [("p4d", 4, 62), ("p5", 32, 7), ("p5en", 16, 15), ("p6-b200", 8, 31), ("p6-b300", 17, 14), ("p6e-gb200", 5, 50)],

@@ -1,4 +1,4 @@
-"""The fabric of a plan: rails, leaves and NVLink domains, and what is expected of them."""
+"""The fabric of a plan: rails, leaves and NVLink domains, and expected rates."""
 
 from __future__ import annotations
 
@@ -43,7 +43,8 @@ def test_blocks_are_leaves_or_nvlink_domains() -> None:
     ("others", "verdict"), [({"zone": "us-east-1b"}, "fail"), ({}, "unknown"), ({"zone": "us-east-1a"}, "pass")]
 )
 def test_a_fabric_ends_with_its_zone(others: dict[str, Any], verdict: str) -> None:
-    """Pools apart fail, a pool that names none cannot be judged; the head stands where the first pool does."""
+    """Pools in different zones fail, and pools without a zone are unknown; the head is in the zone of the first
+    pool."""
     plan = on_aws(gpu(), {"name": "more", "machine": "p5", "count": 2, **others})
     [finding] = found(plan, "placement.zones")
     assert (finding.verdict, finding.severity) == (verdict, "error")
@@ -59,7 +60,7 @@ def test_pools_with_different_nics() -> None:
 
 
 def test_expectations_come_from_the_links_of_the_machine() -> None:
-    """One node is limited by NVLink, several by their NICs, each with a floor; a missing fact removes the
+    """NVLink limits a single node, and NICs limit several, each with a floor; a missing fact removes the
     expectation."""
     numbers = {each.name: each.value for each in on_aws(gpu()).expectations}
     assert numbers["gpu.node.allreduce_busbw_gbs_max"] == 495
@@ -84,14 +85,14 @@ def test_nodes_of_one_accelerator_reach_what_their_nics_carry(nodes: int) -> Non
 
 @pytest.mark.parametrize(("nodes", "layout"), [(1, "fsdp"), (2, "ddp"), (2, "fsdp"), (100, "fsdp"), (100, "ddp")])
 def test_a_model_is_trained_on_nodes_of_one_accelerator(nodes: int, layout: str) -> None:
-    """All that ranks say to each other passes through the NICs: on many nodes that takes longer than the arithmetic."""
+    """All traffic of ranks uses the NICs: on many nodes it takes longer than the compute."""
     shape = {"layers": 16, "hidden": 2048, "heads": 32, "vocabulary": 128256, "sequence": 2048}
     plan = on_aws(
         {"name": "gpu", "machine": "p5.4xlarge", "count": nodes},
         training={"layout": layout, "batch": 200, "model": {"tokens": "1T", **shape}},
     )
     [fastest] = [each for each in plan.expectations if each.name == "training.gpu.step_seconds_min"]
-    said = {1: "one rank says nothing", 2: "which hides behind it", 100: "at 12.3"}
+    said = {1: "a single rank sends nothing", 2: "which hides behind it", 100: "at 12.3"}
     assert said[nodes] in fastest.why
     if nodes == 1:
         [fit] = found(plan, "memory.fit")
@@ -178,7 +179,7 @@ def test_leaves_and_trunks_of_hosts_are_those_of_their_switches() -> None:
 
 
 def test_nvlink_domains_are_a_level_within_leaves() -> None:
-    """Racks of 18: a leaf takes one, a block is one, and a leaf that would tear them is refused."""
+    """With racks of 18, a leaf takes one and a block is one; a leaf that would split them is refused."""
     plan = of_hosts("dgx-gb200", 36, scheduler={"topology": "block"})
     assert (plan.fabric.leaf_nodes, plan.scheduler.block_nodes) == (18, 18)
     placed = topology.of_plan(plan)
@@ -198,7 +199,7 @@ def test_real_machines_have_the_spines_of_their_switches() -> None:
 
 
 def test_three_tiers_have_spines_as_a_level() -> None:
-    """Groups are those of `stampworks fabric`; leaves that share all spines form no such level."""
+    """Groups match `stampworks fabric`; leaves that share all spines form no such level."""
     placed = topology.of_plan(of_hosts("dgx-h100", 2047))
     assert placed.levels == ("spine", "leaf")
     assert [len(nodes) for nodes in placed.domains(0).values()] == [1024, 1023]
@@ -207,7 +208,7 @@ def test_three_tiers_have_spines_as_a_level() -> None:
 
 
 def test_no_rail_joins_infiniband_with_ethernet() -> None:
-    """An error; NICs of one kind and different rates are a warning."""
+    """The mix is an error; NICs of the same kind with different rates are a warning."""
     pools = [{"name": name, "machine": name, "count": 2} for name in ("dgx-h100", "dgx-a100", "mi300x")]
 
     def mixed(*of: dict[str, Any]) -> Finding:
@@ -222,7 +223,7 @@ def test_no_rail_joins_infiniband_with_ethernet() -> None:
 
 
 def test_machines_whose_nics_nobody_describes() -> None:
-    """Several of them can be planned; nothing is said of rails, and what follows from them is unknown, not none."""
+    """Several of them can be planned; rails and their consequences are unknown, not absent."""
     plan = planned(declared(catalog.machines()["together-h100"]))
     [finding] = found(plan, "fabric.nics")
     assert (plan.pools[0].count, finding.verdict, finding.subject) == (16, "unknown", "gpu")
@@ -239,7 +240,7 @@ def test_machines_whose_nics_nobody_describes() -> None:
 
 
 def test_pools_whose_nics_nobody_describes() -> None:
-    """Two pools of one node each may or may not have a fabric; one of a single node needs none."""
+    """Two single-node pools may or may not have a fabric; a single node needs none."""
     pools = [{"name": name, "machine": f"together-{name}", "count": 1} for name in ("h100", "b200")]
     declaration = {"version": 1, "name": "test", "cloud": "together"}
     [finding] = found(planned({**declaration, "pools": pools}), "fabric.mixed")
@@ -249,7 +250,7 @@ def test_pools_whose_nics_nobody_describes() -> None:
 
 
 def test_a_pool_with_unknown_nics_beside_one_with_rails(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Rails are those of the other pool; it is not said to be on them."""
+    """The rails belong to the other pool; the plan does not place this pool on them."""
     machine = dataclasses.replace(catalog.machines()["gd-8xh100ib-i128"], name="odd", nic=UNKNOWN, nics=UNKNOWN)
     machines = MappingProxyType({**catalog.machines(), "odd": machine})
     monkeypatch.setattr(catalog, "machines", lambda: machines)

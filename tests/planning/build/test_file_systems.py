@@ -54,7 +54,7 @@ LEGAL = [
 
 @pytest.mark.parametrize(("cloud", "options"), LEGAL, ids=lambda case: getattr(case, "kind", case))
 def test_sold_options_are_valid(cloud: str, options: Options) -> None:
-    """A file system as its page says it can be has no findings."""
+    """A file system with options of its documentation has no findings."""
     assert check(options, cloud) == ()
 
 
@@ -221,8 +221,7 @@ ILLEGAL: list[tuple[str, Options, dict[str, Any], str, str, str]] = [
 def test_refused_options_are_named(
     cloud: str, options: Options, wrong: dict[str, Any], option: str, text: str, hint: str
 ) -> None:
-    """Options are one change away from a legal file system: the finding names the option, the rule and a legal
-    value."""
+    """Options are a change away from a legal file system: the finding names option, rule and a legal value."""
     [finding] = check(dataclasses.replace(options, **wrong), cloud)
     assert (finding.verdict, finding.option, finding.text, finding.hint) == ("fail", option, text, hint)
 
@@ -236,8 +235,8 @@ def test_nearest_numbers_stand_beside_the_words() -> None:
 
 
 @pytest.mark.parametrize("kind", ["weka", "vast", "beegfs", "storage-scale", "ddn-exascaler", "nfs"])
-def test_what_nobody_looked_up_is_neither_legal_nor_illegal(kind: str) -> None:
-    """Servers of one's own: a size can be anything, and the catalog says that it does not know."""
+def test_uncatalogued_size_is_unknown(kind: str) -> None:
+    """Sizes of the user's own servers are arbitrary, and the catalog does not know them."""
     findings = check(Options(kind, capacity=7), "hosts")
     assert {finding.verdict for finding in findings} == {"unknown"}
 
@@ -261,7 +260,7 @@ RANGED = [
 
 @given(case=st.sampled_from(RANGED), data=st.data())
 def test_every_step_is_legal_and_nothing_between(case: tuple[str, FileSystemTier, Ranges], data: st.DataObject) -> None:
-    """Numbers on the grid are their own neighbours; all others lie between two that are, and no nearer one is."""
+    """Numbers on the grid are their own neighbours; others lie between two nearest legal numbers."""
     ranges = case[2]
     first, last, step = data.draw(st.sampled_from(ranges))
     assert isinstance(first, int)
@@ -281,7 +280,7 @@ def test_every_step_is_legal_and_nothing_between(case: tuple[str, FileSystemTier
 
 @given(value=st.integers(1, 20_000))
 def test_nearest_agrees_with_counting(value: int) -> None:
-    """The arithmetic finds what a list of all legal sizes has."""
+    """The arithmetic agrees with a list of all legal sizes."""
     legal = [1200, *range(2400, 60_000, 2400)]
     ranges = catalog.file_system_tiers()["fsx-scratch-2"].capacity
     assert ranges is not UNKNOWN
@@ -291,7 +290,7 @@ def test_nearest_agrees_with_counting(value: int) -> None:
 
 
 def test_performance_of_file_systems() -> None:
-    """The API's own example, 2,400 GiB with 50 MB/s per TiB are 120 MB/s, and the derivation beside the number."""
+    """In the API's own example, 2,400 GiB with 50 MB/s per TiB are 120 MB/s; the derivation is next to the number."""
     found = delivered(Options("fsx-lustre", "PERSISTENT_1 SSD", 50, 2400), "aws")
     assert found.read is not UNKNOWN
     assert found.write is not UNKNOWN
@@ -300,7 +299,7 @@ def test_performance_of_file_systems() -> None:
     assert found.write == found.read
 
 
-def test_what_is_sold_in_gb_brings_throughput_by_the_tb() -> None:
+def test_throughput_per_tb_of_storage_sold_in_gb() -> None:
     found = delivered(ORACLE, "oracle")
     assert found.read is not UNKNOWN
     assert found.read.why == "250 MB/s per TB x 31.2 TB (31200 GB / 1000)"
@@ -309,7 +308,7 @@ def test_what_is_sold_in_gb_brings_throughput_by_the_tb() -> None:
 
 
 def test_scratch_writes_half_of_what_it_reads() -> None:
-    """The one case whose page tells reads from writes."""
+    """This is the only kind whose documentation separates reads from writes."""
     found = delivered(SCRATCH, "aws")
     assert found.read is not UNKNOWN
     assert found.write is not UNKNOWN
@@ -367,8 +366,8 @@ def test_rate_of_one_node(options: Options, machine: str, gbs: float, why: str) 
         (GOOGLE, "a2-highgpu-8g", 0.99 * 12.5, "1 NIC x 100 Gb/s, 0.99 of it data"),
     ],
 )
-def test_what_no_client_exceeds(options: Options, machine: str, gbs: float, why: str) -> None:
-    """A limit is no promise: what a client reaches, its vendor does not say."""
+def test_limits_of_clients(options: Options, machine: str, gbs: float, why: str) -> None:
+    """A limit is no promise: vendors do not publish the rate that a client reaches."""
     assert client(options, catalog.machines()[machine]) is UNKNOWN
     found = client_most(options, catalog.machines()[machine])
     assert isinstance(found, Bound)
@@ -380,7 +379,7 @@ def test_what_no_client_exceeds(options: Options, machine: str, gbs: float, why:
     ("options", "machine"), [(AZURE, "ND96isr_H100_v5"), (Options("local-nvme"), "p5"), (Options("directory"), "p5")]
 )
 def test_unknown_rate_of_one_node(options: Options, machine: str) -> None:
-    """NICs on the fabric say nothing of what goes over others, or over none."""
+    """NICs on the fabric say nothing about traffic on other NICs."""
     assert client_most(options, catalog.machines()[machine]) is UNKNOWN
 
 
@@ -453,7 +452,7 @@ def test_a_replacement_settles_what_would_be_refused() -> None:
 
 
 def test_a_change_says_what_clients_notice_and_why() -> None:
-    """The cloud's rule in words, beside what happens meanwhile."""
+    """The text has the cloud's rule and its effects."""
     [only] = change(FSX, dataclasses.replace(FSX, mbps_per_tib=500)).options
     assert (only.before, only.after) == (250, 500)
     assert only.interrupts == "for a few minutes, while its servers are exchanged"
@@ -461,7 +460,7 @@ def test_a_change_says_what_clients_notice_and_why() -> None:
 
 
 def test_leaving_out_the_only_choice_changes_nothing() -> None:
-    """Azure has one tier, so that naming it is the same as not naming it."""
+    """Azure has a single tier, so that its name may be left out."""
     assert change(AZURE, dataclasses.replace(AZURE, tier="AMLFS-Durable-Premium")).effect is None
 
 

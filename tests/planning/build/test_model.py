@@ -210,7 +210,7 @@ def test_parameters_without_a_shape(plan_of: Callable[..., Plan]) -> None:
 def test_pools_without_accelerators_count_where_there_are_no_others(
     machine: str, pools: list[str], plan_of: Callable[..., Plan]
 ) -> None:
-    """A helper pool in the same queue is not what the model is for."""
+    """A helper pool in the same queue is not meant for the model."""
     both = [{"name": "gpu", "machine": machine, "count": 2}, {"name": "cpu", "machine": "sim-cpu", "count": 2}]
     plan = plan_of(pools=both, training={"model": {"parameters": "8B", "tokens": "1T"}})
     found = {each.name.split(".")[1] for each in plan.expectations if each.name.endswith("memory_min_gib")}
@@ -218,7 +218,7 @@ def test_pools_without_accelerators_count_where_there_are_no_others(
 
 
 def test_precision(trained_on: Callable[..., Plan]) -> None:
-    """Each precision is judged by its own peak, and by runs published in it."""
+    """Each precision uses its own peak, and published runs of that precision."""
     narrow, wide = (expected(trained_on("p5", LLAMA_8B, batch=256, precision=each))[0] for each in ("float8", "auto"))
     steps = [found["training.gpu.step_seconds_min"] for found in (narrow, wide)]
     assert steps[0].value / steps[1].value == pytest.approx(794.5 / 1979, rel=1e-3)
@@ -301,7 +301,7 @@ def test_a_real_machine(trained_on: Callable[..., Plan]) -> None:
 
 @pytest.mark.parametrize("batch", [16, 129, 256])
 def test_a_step_has_the_samples_that_are_declared(batch: int, trained_on: Callable[..., Plan]) -> None:
-    """Copies that have one less, or none, wait for the others: that is no work."""
+    """Copies with fewer samples, or none, wait for the others, which is lost time."""
     found, _ = expected(trained_on("p5", LLAMA_8B, batch=batch))
     value = {name.removeprefix("training.gpu."): each.value for name, each in found.items()}
     for slow, fast in (("min", "max"), ("max", "min")):
@@ -313,7 +313,7 @@ def test_a_step_has_the_samples_that_are_declared(batch: int, trained_on: Callab
 
 
 def test_checkpoints_go_through_clients(trained_on: Callable[..., Plan]) -> None:
-    """96 GB through 16 nodes with 12.5 GB/s each over TCP, however much GPUDirect Storage would reach."""
+    """96 GB pass through 16 nodes at 12.5 GB/s each over TCP, whatever GPUDirect Storage reaches."""
     lustre = {"name": "s", "kind": "fsx-lustre", "tier": "PERSISTENT_2 SSD", "capacity": 960_000, "mbps_per_tib": 1000}
     told = {**LLAMA_8B, "parameters": "8B"}
     found, _ = expected(trained_on("p5", told, storage=[{**lustre, "mount": "/s"}], batch=256))
@@ -326,11 +326,11 @@ def test_checkpoints_go_through_clients(trained_on: Callable[..., Plan]) -> None
     assert found["training.gpu.checkpoint_seconds_min"].value == pytest.approx(10)
 
 
-def test_what_clients_reach_may_be_unknown(trained_on: Callable[..., Plan]) -> None:
+def test_client_rate_may_be_unknown(trained_on: Callable[..., Plan]) -> None:
     """The limit of the storage still counts, and missing limits are reported."""
     lustre = {"name": "s", "kind": "azure-managed-lustre", "mbps_per_tib": 500, "capacity": 16384, "mount": "/s"}
     plan = trained_on("ND96isr_H100_v5", LLAMA_8B, storage=[lustre], batch=256)
-    assert "neither what the storage has nor what a client of it reaches" in expected(plan)[1]["training.gpu"]
+    assert "neither the rate of the storage nor that of its clients" in expected(plan)[1]["training.gpu"]
 
 
 def test_without_storage_nothing_is_saved(trained_on: Callable[..., Plan]) -> None:
@@ -359,7 +359,7 @@ def test_a_batch_that_nobody_writes_has_work_for_all(trained_on: Callable[..., P
 
 
 def test_ranks_without_a_sample_are_said(trained_on: Callable[..., Plan]) -> None:
-    """A batch that is written counts, and what it wastes is counted, too."""
+    """A declared batch is used, and its waste is counted."""
     plans = [trained_on("p5", LLAMA_8B, **each) for each in ({}, {"batch": 128}, {"batch": 16})]
     found = [[each for each in rules(plan, None) if each.id == "training.idle"] for plan in plans]
     assert found[:2] == [[], []]
@@ -380,7 +380,7 @@ def test_a_step_takes_as_long_as_its_slowest_copy(trained_on: Callable[..., Plan
 
 @pytest.mark.parametrize("ranks", [1, 4, 8])
 def test_accelerators_without_a_rank_fail_too(ranks: int, trained_on: Callable[..., Plan]) -> None:
-    """A node that one of them takes along takes its ranks with it."""
+    """The failure of such an accelerator ends its node, and the node's ranks."""
     found, _ = expected(trained_on("p5", LLAMA_8B, batch=256, ranks=ranks))
     assert found["training.gpu.failure_hours_min"].value == pytest.approx(7.9 * 8)
 
@@ -418,11 +418,11 @@ def test_every_number_has_its_arithmetic(trained_on: Callable[..., Plan]) -> Non
     ("machine", "words"),
     [
         ("p6-b300", "upper limit of a step is unknown: no run of such a model on b300 in bfloat16 "),
-        ("ND96isr_H100_v5", "duration and interval of checkpoints, and goodput, are unknown: the catalog know"),
+        ("ND96isr_H100_v5", "duration and interval of checkpoints, and goodput, are unknown: the catalog has"),
     ],
 )
-def test_what_the_catalog_does_not_know(machine: str, words: str, trained_on: Callable[..., Plan]) -> None:
-    """Is left out, with the missing fact as its reason."""
+def test_missing_facts_of_the_catalog_are_named(machine: str, words: str, trained_on: Callable[..., Plan]) -> None:
+    """The value is left out, with the missing fact as its reason."""
     assert expected(trained_on(machine, LLAMA_8B, batch=256))[1]["training.gpu"].startswith(words)
 
 
@@ -442,7 +442,7 @@ def test_it_fits(trained_on: Callable[..., Plan]) -> None:
     ],
 )
 def test_it_does_not_fit(training: dict[str, Any], hint: str, trained_on: Callable[..., Plan]) -> None:
-    """The arithmetic is shown, and the plainest way out."""
+    """The text shows the arithmetic and the simplest remedy."""
     found = fit(trained_on("p5", LLAMA_8B, **training))
     assert found is not None
     assert (found.verdict, found.severity) == ("fail", "error")
@@ -518,7 +518,7 @@ def test_speed_is_that_of_a_layout_that_fits(
     assert ("split layers" in found["training.gpu.step_seconds_max"].why) is mark.startswith("as tp")
 
 
-def test_what_fits_nowhere_has_no_speed(trained_on: Callable[..., Plan]) -> None:
+def test_model_without_a_layout_has_no_speed(trained_on: Callable[..., Plan]) -> None:
     found, reasons = expected(trained_on("p5", {**LLAMA_8B, "layers": 10000, "hidden": 65536, "ffn": 262144}))
     assert "training.gpu.step_seconds_min" not in found
     assert reasons["training.gpu"].endswith("no layout of it is known to fit on these nodes")
@@ -535,7 +535,7 @@ def test_models_that_fit_nowhere(trained_on: Callable[..., Plan]) -> None:
 
 
 def test_without_a_shape_it_cannot_be_told(trained_on: Callable[..., Plan]) -> None:
-    """Unless the states alone are too much."""
+    """The model states alone may already be too large."""
     found = fit(trained_on("p5", {"parameters": "8B"}))
     assert found is not None
     assert found.verdict == "unknown"

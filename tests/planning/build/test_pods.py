@@ -117,8 +117,8 @@ def test_the_range_of_pods_is_full_first() -> None:
 
 def test_prefixes_of_the_subnet_of_nodes() -> None:
     """On AWS 110 pods take 7 prefixes of 16 besides the node's address; the ends of the subnet hold no prefix. During a
-    replacement each of two groups has two more nodes, and the control plane of EKS takes 16 addresses. Two nodes run
-    the cluster's own pods."""
+    replacement each of two groups has two additional nodes, and the control plane of EKS takes 16 addresses. Two nodes
+    run the cluster's own pods."""
     plan = planned("aws")
     pods, [nodes, *_] = plan.network.pods, plan.network.subnets
     assert pods
@@ -159,7 +159,7 @@ def test_one_interface_holds_the_prefixes_of_a_node() -> None:
 
 @pytest.mark.parametrize("per_node", [16, 17, 33, 49, 65, 81, 110])
 def test_prefixes_are_whole(per_node: int) -> None:
-    """However a subnet is filled, there are as many whole prefixes in it as its nodes take."""
+    """A subnet has as many whole prefixes as its nodes take, for any number of nodes."""
     for nodes in range(2, 80):
         size = IPv4Network(f"10.0.0.0/{_smallest(nodes, per_node)}").num_addresses // 2
         most = nodes + 4  # two groups, each with two more while it is replaced
@@ -186,7 +186,7 @@ def test_google_gives_twice_as_many(per_node: int, node_addresses: int) -> None:
 
 
 @pytest.mark.parametrize("cloud", [name for name, choices in CLOUDS.items() if choices.pods])
-def test_what_a_node_takes_is_enough(cloud: str) -> None:
+def test_node_has_addresses_for_all_pods(cloud: str) -> None:
     """This holds for every number of pods that can be declared."""
     pods = CLOUDS[cloud].pods
     assert pods
@@ -194,7 +194,8 @@ def test_what_a_node_takes_is_enough(cloud: str) -> None:
 
 
 def test_nics_of_the_fabric_take_what_they_took() -> None:
-    """Pods or none: EFA-only interfaces and InfiniBand take no address, and Google's rails one each."""
+    """This holds with and without pods: EFA-only interfaces and InfiniBand take no address, and Google's rails one
+    each."""
     for cloud in ("aws", "azure", "google", "oracle"):
         kubernetes, slurm = (
             planned(cloud),
@@ -220,10 +221,10 @@ def test_nodes_for_scheduling_only_take_some_beside_others() -> None:
 
 
 def test_a_range_that_is_too_small() -> None:
-    """The smallest that would do is named, and fewer pods where that helps."""
+    """The error names the smallest sufficient range, or fewer pods if that helps."""
     assert refusal("azure", network={"pods_cidr": "10.240.0.0/20"}) == [
-        "network.pods_cidr: 10.240.0.0/20 is too small: 256 addresses a node (a /24, whatever it runs) are enough for "
-        "16 nodes, and with the head there are 17 => the smallest range that suffices is a /19, for example "
+        "network.pods_cidr: 10.240.0.0/20 is too small: 256 addresses a node (a /24, for any number of pods) are "
+        "enough for 16 nodes, and with the head there are 17 => the smallest range that suffices is a /19, for example "
         "10.240.0.0/19"
     ]
     assert refusal("google", network={"pods_cidr": "10.240.0.0/20"}) == [

@@ -1,4 +1,4 @@
-"""Choice of a release, and the software that releases of some clouds bring to nodes."""
+"""Choice of a release, and software of releases for some clouds."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_every_release_looks_after_gpus_and_brings_nccl(release: str) -> None:
 
 @pytest.mark.parametrize("release", [*catalog.releases()])
 def test_every_release_mounts_buckets(release: str) -> None:
-    """The package that AWS publishes for no suite has its address, for an image has to bring it."""
+    """A package that AWS publishes for no suite has its address, because an image has to include it."""
     bucket = {"name": "archive", "kind": "s3", "mount": "/archive"}
     plan = on_aws(release=release, storage=[bucket])
     assert [said for said, _ in verdicts(plan, "release.client")] == ["pass"]
@@ -72,7 +72,7 @@ def test_every_release_mounts_buckets(release: str) -> None:
 
 
 def test_every_node_keeps_the_kernel_of_its_client() -> None:
-    """The head mounts it, too, and has nothing else that needs one: pyxis is of no kernel."""
+    """The head mounts it, too, and needs a specific kernel for nothing else: pyxis works with any kernel."""
     plan = on_aws(release=UBUNTU)
     assert (plan.release.kernel, plan.controller.hardware) == ("6.17.0-1019-aws", ("kernel", "pyxis"))
     assert plan.pools[0].hardware[:2] == ("kernel", "driver")
@@ -91,8 +91,8 @@ def test_nodes_boot_the_image_of_the_suite() -> None:
 
 
 def test_whether_a_machine_stays_is_reviewed() -> None:
-    """A machine stays for another image, also of another distribution, unless only one of them contains the agent for
-    logins: the first boot's instructions stay with the machine."""
+    """A machine stays for another image, also of another distribution, unless only one of them contains the login
+    agent: instructions of the first boot stay with the machine."""
     ubuntu = on_aws(release=UBUNTU)
     newer = replaced(ubuntu, image="ami-2", published_image="/other", user="other", root_device="/dev/xvda")
     assert rolled(ubuntu, newer).endswith("then a new disk and a proof")
@@ -116,7 +116,7 @@ def rolled(a: Plan, b: Plan) -> str:
     return next(each.text for each in found.order if each.stage == "roll" and each.text.startswith("gpu-"))
 
 
-def test_what_the_distributions_image_does_for() -> None:
+def test_uses_of_the_distribution_image() -> None:
     """The distribution's image suffices for nodes of a release without its own kernel that need no other repository; an
     image made of the release suffices for all."""
 
@@ -138,7 +138,7 @@ def test_what_the_distributions_image_does_for() -> None:
 
 
 def test_amazon_linux_mounts_what_aws_has() -> None:
-    """FSx, EFS and buckets, with what the suite brings; its kernel is the one that its image boots."""
+    """FSx, EFS and buckets are mounted with packages of the suite; its kernel is that of the image."""
     home = {"name": "home", "kind": "efs", "tier": "regional", "mount": "/home"}
     bucket = {"name": "store", "kind": "s3", "mount": "/store"}
     plan = on_aws(release=AMAZON, storage=[DATA, home, bucket])
@@ -176,8 +176,8 @@ DLAMI_UBUNTU, DLAMI_AMAZON = "2026.12-ubuntu-dlami", "2026.12-amazon-dlami"
 
 @pytest.mark.parametrize("release", OF_VENDORS)
 def test_nodes_with_gpus_boot_the_image_of_the_vendor(release: str) -> None:
-    """It has the driver and EFA, which no role installs, and the plan says in which versions. Other nodes boot the
-    image of the distribution."""
+    """The image has the driver and EFA, and the plan lists their versions. Other nodes boot the image of the
+    distribution."""
     plan, row = on_aws(release=release), catalog.releases()[release].vendor_images["aws"]
     head, gpu = (group.launch for group in plan.groups)
     assert head is not None
@@ -199,8 +199,9 @@ def test_nodes_with_gpus_boot_the_image_of_the_vendor(release: str) -> None:
 
 
 def test_the_image_of_the_vendor_needs_no_packer() -> None:
-    """On Amazon Linux for all file systems, for the distribution has their clients. On Ubuntu not for those that only
-    their publishers have clients of; and nowhere without a way out, for Slurm comes from outside."""
+    """On Amazon Linux this holds for all file systems, because the distribution has their clients. On Ubuntu it
+    excludes file systems whose clients come from their publishers, and clusters without egress, because Slurm is
+    downloaded."""
     home = {"name": "home", "kind": "efs", "tier": "regional", "mount": "/home"}
     bucket = {"name": "store", "kind": "s3", "mount": "/store"}
     assert verdicts(on_aws(release=DLAMI_AMAZON, storage=[DATA, home, bucket]), "image.prepared") == []
@@ -238,7 +239,7 @@ def test_the_image_of_the_vendor_is_for_one_architecture() -> None:
 
 @pytest.mark.parametrize(("cloud", "machine"), [("local", "sim-h100"), ("hosts", "dgx-h100")])
 def test_a_release_of_another_cloud_is_refused(cloud: str, machine: str) -> None:
-    """Once, and with what can be taken instead; what follows from the release is not said, too."""
+    """The release is refused once, with alternatives; its consequences are not reported."""
     pools = [{"name": "gpu", "machine": machine, "count": 2}]
     declared = {"version": 1, "name": "test", "cloud": cloud, "release": UBUNTU, "pools": pools}
     with pytest.raises(DeclarationError) as error:
@@ -251,7 +252,7 @@ def test_a_release_of_another_cloud_is_refused(cloud: str, machine: str) -> None
 
 
 def test_a_slurm_that_needs_accounting_is_refused_without() -> None:
-    """Its jobs would wait for ever. Kubernetes has no Slurm."""
+    """Its jobs would wait for ever. Kubernetes does not use Slurm."""
     with pytest.raises(DeclarationError) as error:
         on_aws(release=UBUNTU, scheduler={"accounting": False})
     assert str(error.value) == (
@@ -262,8 +263,9 @@ def test_a_slurm_that_needs_accounting_is_refused_without() -> None:
     assert on_aws(release=UBUNTU, scheduler={"kind": "kubernetes"}).release.name == UBUNTU
 
 
-def test_what_cannot_be_measured_is_said() -> None:
-    """The suite has no torch, on which the checks run, and accelerators bring one; no proof, no question."""
+def test_missing_torch_makes_the_proof_unknown() -> None:
+    """The checks need torch, which the suite lacks and the image of accelerators has. Without a proof there is no
+    finding."""
     plain = {"name": "plain", "machine": "m7i", "count": 1, "zone": "us-east-1a"}
     assert verdicts(on_aws(release=UBUNTU, pools=[plain]), "release.torch") == [
         (
@@ -289,7 +291,7 @@ def test_a_file_system_is_not_mounted_over_the_disks_of_the_machine(mount: str) 
 
 @pytest.mark.parametrize("release", [DEBIAN_2026_12, UBUNTU_2026_12, AMAZON_2026_12])
 def test_2026_12_differs_in_the_tools_of_users_alone(release: str) -> None:
-    """The same suite, Slurm, driver and torch: a roll to it brings packages and moves no version."""
+    """Suite, Slurm, driver and torch are the same: a roll to it adds packages and changes no version."""
     row = catalog.releases()[release]
     earlier = catalog.releases()[release.replace("2026.12", "2026.11")]
     base = row.packages["base"]
@@ -306,7 +308,7 @@ def test_2026_12_differs_in_the_tools_of_users_alone(release: str) -> None:
     [("2026.11", "06e9543cad69660c"), (UBUNTU, "db48d4a17d8fa121"), (AMAZON, "e30817f8ed85f11f")],
 )
 def test_a_release_that_is_out_installs_what_it_did(release: str, digest: str) -> None:
-    """Another list would roll every node of the stacks that name it."""
+    """Another list would roll every node of stacks with that release."""
     row = catalog.releases()[release]
     packages = {role: names for role, names in row.packages.items() if role != "directory"}  # where one is declared
     lists = [row.suite, row.base_packages, packages, row.boot]

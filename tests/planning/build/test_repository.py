@@ -1,4 +1,4 @@
-"""Views of a bucket on a file system: which bucket, and where that is impossible."""
+"""Views of a bucket on a file system: the bucket, and impossible cases."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_a_bucket_here_or_elsewhere(where: str) -> None:
 HINT = "write 'corpus' or a place like s3://bucket/data"
 
 
-def test_which_one_has_to_be_written() -> None:
+def test_repository_must_be_written() -> None:
     asked = "the feature data-repository needs the repository to show"
     assert problems(SHOWS, BUCKET) == [("storage[0].repository", asked, HINT)]
     assert problems(SHOWS) == [("storage[0].repository", asked, "write a place like s3://bucket/data")]
@@ -64,7 +64,7 @@ def test_it_is_shown_by_a_feature() -> None:
     "where",
     ["s3://", "s3://B", "s3://bucket/../x", "s3://bucket/a b", "http://bucket/x", "s3://bucket/$(x)", "s3://a//b"],
 )
-def test_what_is_no_place_in_a_bucket_is_refused(where: str) -> None:
+def test_refuses_malformed_repositories(where: str) -> None:
     [(path, said, hint)] = problems({**SHOWS, "repository": where}, BUCKET)
     assert (path, hint) == ("storage[0].repository", "write it like s3://bucket/folder, in plain letters")
     assert said == f"'{where}' is not a place in a bucket"

@@ -1,4 +1,4 @@
-"""The list of stages that make a plan."""
+"""The stages of a plan."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from stampworks.planning.build import planner
 
 @pytest.mark.parametrize("part", ["choices", "placed", "fabric", "scheduler"])
 def test_a_stage_that_reads_a_later_part_fails(part: str, stacks: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A stage in the wrong place is a mistake of ours: it must not look like a part that a wrong declaration lacks."""
+    """A stage in the wrong place is a bug of the toolkit: it must not look like a problem of the declaration."""
     late = sorted(planner.STAGES, key=lambda stage: stage[0] == part)
     monkeypatch.setattr(planner, "STAGES", tuple(late))
     with pytest.raises((AttributeError, TypeError)):

@@ -1,4 +1,4 @@
-"""File systems of a plan: what a fleet gets of them and loses to them."""
+"""File systems of a plan: rates for a fleet, and its losses."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_a_fleet_is_no_faster_than_its_nodes() -> None:
     ) in fleet.text
 
 
-def test_what_is_reached_over_efa_by_machines_without() -> None:
+def test_efa_storage_on_machines_without_efa() -> None:
     """Nodes of such a pool use TCP, and where all do, the declared EFA has no effect."""
     fast = {**LUSTRE, "mbps_per_tib": 1000, "efa": True}
     assert not found(on_aws(gpu(), storage=[fast]), "storage.efa")
@@ -114,7 +114,7 @@ def test_more_nodes_than_a_file_system_takes_over_efa() -> None:
 
 
 def test_a_fleet_of_which_nobody_can_tell() -> None:
-    """Missing facts are named, and only those that the question needs."""
+    """Missing facts are named if the question needs them."""
     [fleet] = found(on_aws(gpu(), storage=[{"name": "data", "kind": "s3", "mount": "/data"}]), "storage.fleet")
     assert fleet.outcome == "unknown"
     assert fleet.text.endswith(
@@ -178,8 +178,8 @@ def test_the_local_cloud_has_directories_only() -> None:
 
 
 @pytest.mark.parametrize("kind", ["nfs", "weka", "local-nvme"])
-def test_what_nothing_here_makes_on_a_cloud(kind: str) -> None:
-    """Nodes that a cloud starts mount what is made there, and there is no word for where another server is."""
+def test_refuses_storage_that_the_cloud_cannot_create(kind: str) -> None:
+    """Nodes of a cloud mount storage of the same cloud; other servers cannot be declared."""
     problem = f"storage[0].kind: {kind} cannot be made on aws yet"
     said = refusal(storage=[{"name": "data", "kind": kind, "mount": "/data"}])
     assert problem in said
@@ -202,7 +202,7 @@ def test_a_checkpoint_takes_as_long_as_its_storage_lets_it() -> None:
 
 
 def test_checkpoints_are_in_no_bucket() -> None:
-    """A training gives a checkpoint its name when it is whole, and would fail with the first one."""
+    """A training renames a complete checkpoint, which a bucket does not support."""
     storage = [{**LUSTRE, "mbps_per_tib": 500}, {"name": "archive", "kind": "s3", "mount": "/archive"}]
 
     def said(directory: str) -> list[tuple[str, str, str]]:

@@ -1,4 +1,4 @@
-"""Subnets of a plan: what each needs, what the cloud keeps, and how far pools can grow in them."""
+"""Subnets of a plan: needed addresses, addresses that the cloud reserves, and room for growth."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_a_managed_database_has_a_subnet_in_another_zone() -> None:
         planned(declared(catalog.machines()["a3-ultragpu-8g"]) | managed)
 
 
-def test_who_vouches_for_a_database_is_fetched_from_the_world() -> None:
+def test_certificates_of_a_database_need_egress() -> None:
     managed = {"scheduler": {"accounting": True, "database": "managed"}}
     assert not found(on_aws(gpu(), **managed), "scheduler.database")
     assert not found(on_aws(gpu(), network={"egress": "none"}), "scheduler.database")
@@ -68,7 +68,7 @@ def test_who_vouches_for_a_database_is_fetched_from_the_world() -> None:
     ],
 )
 def test_subnets_that_share_a_range_are_not_too_small(cidr: str, more: dict[str, str], left: str, enough: str) -> None:
-    """AWS takes none smaller than a /28, and would say so in the middle of an `up`."""
+    """AWS refuses subnets smaller than a /28 in the middle of an `up`."""
     scheduler = {"accounting": True, **more}
     with pytest.raises(DeclarationError) as refused:
         on_aws(gpu(count=2), network={"cidr": cidr}, scheduler=scheduler)
@@ -79,8 +79,8 @@ def test_subnets_that_share_a_range_are_not_too_small(cidr: str, more: dict[str,
     on_aws(gpu(count=2), network={"cidr": enough}, scheduler=scheduler)
 
 
-def test_what_a_node_takes_of_its_subnet() -> None:
-    """An EFA-only interface takes no address, Google's rails each have a subnet with one a node."""
+def test_addresses_of_a_node() -> None:
+    """An EFA-only interface takes no address; Google's rails have a subnet each, with an address for each node."""
     plan = on_aws(gpu())
     nodes, storage, egress = plan.network.subnets
     assert (nodes.name, nodes.reserved, nodes.needed, nodes.size) == ("nodes", 5, 17, 32768)
@@ -104,7 +104,7 @@ def test_what_a_node_takes_of_its_subnet() -> None:
 
 @pytest.mark.parametrize("machine", ["a3-ultragpu-8g", "a3-megagpu-8g", "p5", "BM.GPU.H100.8", "ND96isr_H100_v5"])
 def test_each_subnet_has_its_own_terms(machine: str) -> None:
-    """The need of a subnet is the sum in its reason, without that of another one."""
+    """The need of a subnet is the sum in its reason, without those of other subnets."""
     plan = planned(declared(catalog.machines()[machine]))
     why = {each.path: each.why for each in plan.reasons}
     for subnet in plan.network.subnets:
@@ -196,7 +196,7 @@ def test_a_subnet_has_room_for_its_file_system(capacity: int, cidr: str, smaller
     assert f"the smallest range that suffices is a {cidr}" in str(refused.value)
 
 
-def test_nobody_says_what_a_file_system_takes_of_its_subnet() -> None:
+def test_addresses_of_a_file_system_are_unknown() -> None:
     """The need is unknown, not zero, and a rule says so for a small subnet."""
     storage = [LUSTRE | {"mbps_per_tib": 500}]
     for cidr, findings in (("10.0.0.0/23", 1), ("10.0.0.0/16", 0)):

@@ -1,4 +1,4 @@
-"""Tags that a cloud would not take are refused before anything is made."""
+"""Tags that a cloud does not allow are refused before anything is created."""
 
 from __future__ import annotations
 

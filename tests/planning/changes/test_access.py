@@ -1,4 +1,4 @@
-"""A review says who gains and who loses access."""
+"""A review reports gained and lost access."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.planning.changes.test_changes import reviewed
 KEY = f"ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAI{'A' * 43} alice@laptop"
 OTHER = f"ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAI{'B' * 43}"
 PRINTED = "SHA256:kmYcvdi2GkPeWxB6XLjrZB8JHsy2Hm8luHMFp9GMvqk"
-"""The fingerprint that ssh-keygen -l prints of the first one."""
+"""The fingerprint of the first key, as printed by ssh-keygen -l."""
 
 
 def planned(*users: dict[str, Any]) -> Plan:
@@ -49,14 +49,14 @@ AGAIN = "so that those in ~/.ssh/authorized_keys are accepted again"
     ],
 )
 def test_an_empty_list_of_keys_is_none(before: dict[str, Any], after: dict[str, Any], why: str) -> None:
-    """It lets no key in. Without a list sshd reads what it reads by itself."""
+    """It admits no key. Without a list, sshd uses its own default."""
     alice = {"name": "alice", "uid": 2001}
     [found] = reviewed(planned(alice | before), planned(alice | after)).changes
     assert (found.written, found.why) == ("users[alice].keys", why)
 
 
-def test_who_may_do_what() -> None:
-    """People who come and go, keys, and groups: each is a change of access, and in place."""
+def test_changes_of_access() -> None:
+    """Joining and leaving users, keys and groups are changes of access, and happen in place."""
     before = planned({"name": "alice", "uid": 2001, "keys": [KEY]}, {"name": "bob", "uid": 2002})
     after = planned(
         {"name": "alice", "uid": 2001, "keys": [OTHER], "groups": ["nlp"]},

@@ -20,7 +20,7 @@ from tests.planning.test_fingerprint import IDENTITY, OTHERS, PLAN, changed, pla
 
 RENAMED = {"pools[].name", "storage[].name", "users[].name", "groups[].name", "scheduler.queues[].name"}
 RENAMED |= {"scheduler.priorities[].name", "scheduler.accounts[].name", "tags[].name"}
-"""An entry under another name is one that goes and one that comes, which is a matter of its list."""
+"""A renamed entry counts as removed and added, which is a change of its list."""
 
 
 def reviewed(base: Plan | None, head: Plan | None, **more: Any) -> Review:
@@ -37,7 +37,7 @@ def test_every_declared_field_has_its_change(path: str, value: Any) -> None:
     wanted = path.rpartition("[]")[0] if path in RENAMED else path
     found = {each.field: each.policy for each in of(path, value).changes}
     assert wanted in found
-    if path != "storage[].name":  # a protected one may not go
+    if path != "storage[].name":  # a protected one cannot be removed
         assert found[wanted] == change_of(wanted)
 
 
@@ -105,7 +105,7 @@ def test_a_queue_goes_without_gangs(kind: Literal["slurm", "kubernetes"], why: s
 
 
 def test_an_add_on_comes_without_a_yes_and_goes_with_one() -> None:
-    """Its objects go with it; before it came there were none."""
+    """Its objects are deleted with it; before its installation there were none."""
 
     def plan(**addons: bool) -> Plan:
         pools = [{"name": "gpu", "machine": "sim-h100", "count": 2}]
@@ -120,7 +120,7 @@ def test_an_add_on_comes_without_a_yes_and_goes_with_one() -> None:
 
 
 def test_growth_stops_nobody() -> None:
-    """New nodes join; the part of them that may be away follows, and is no change of its own."""
+    """New nodes join; the number of nodes out of service follows, and is no separate change."""
     found = of("pools[].count", 40)
     assert [each.written for each in found.changes] == ["pools[gpu].count"]
     assert [(each.group, each.count) for each in found.join] == [("gpu", 36)]
@@ -166,7 +166,7 @@ def locked(image: str, version: str, **fields: Any) -> Plan:
     return planning.plan(dataclasses.replace(source, lock=Lock(plan.region, images if image else {}, parts=parts)))
 
 
-def test_what_a_lock_says_is_a_change_like_any_other() -> None:
+def test_changes_of_a_lock() -> None:
     """Another image replaces nodes; another version of a part of EKS is installed in place."""
     found = reviewed(locked("ami-1", "v1"), locked("ami-2", "v1"))
     assert {each.written: (each.policy, each.restarts) for each in found.changes} == {
@@ -206,7 +206,7 @@ def test_a_lock_that_follows_a_release_is_no_change_beside_it() -> None:
 
 
 def test_other_versions_of_the_same_release_are_a_change_beside_others() -> None:
-    """A plan that an older catalog made: what it says of a release does not hide behind another change."""
+    """In a plan of an older catalog, changes of its release are listed beside other changes."""
     older = dataclasses.replace(PLAN, release=dataclasses.replace(PLAN.release, versions=()))
     found = reviewed(older, planned(changed("pools[].count", 5)))
     assert {each.written for each in found.changes} == {"release", "pools[gpu].count"}
@@ -222,7 +222,7 @@ def test_another_order_of_pools_moves_their_nodes() -> None:
     assert {each.group for each in found.restart} == {"gpu", "cpu"}
 
 
-def test_what_nobody_declares_is_of_unknown_effect() -> None:
+def test_undeclared_change_is_unknown() -> None:
     """A plan that was edited by hand is no pass."""
     data = to_dict(PLAN)
     data["network"]["gateway"] = "10.77.0.9"
@@ -232,7 +232,7 @@ def test_what_nobody_declares_is_of_unknown_effect() -> None:
 
 
 def test_a_stack_is_new() -> None:
-    """All of it is made, and what its rules cannot tell is no pass."""
+    """Everything is created; findings that are unknown are no pass."""
     found = reviewed(None, PLAN)
     assert found.kind == "created"
     assert {each.policy for each in found.changes} == {"create"}
@@ -325,7 +325,7 @@ def priced(region: str, purchase: Any, count: int, machine: str = "p5") -> Plan:
     return dataclasses.replace(PLAN, cloud="aws", region=region, groups=(head, group), storage=())
 
 
-def test_what_more_nodes_cost_is_known_also_where_the_sum_is_not() -> None:
+def test_cost_of_more_nodes_is_known_without_the_sum() -> None:
     """The head has no price and stays: the difference is that of the nodes, from a price with a source."""
     price = catalog.price("aws", "p5", "us-east-1", "on-demand")
     assert isinstance(price, catalog.Price)
@@ -353,7 +353,7 @@ def test_a_price_that_nobody_has_published_is_unknown(region: str, purchase: str
 
 
 def test_a_plan_of_a_real_cloud() -> None:
-    """The rate of the rails is that of the machine, and no decision of its own; nodes keep their names."""
+    """The rate of the rails follows from the machine, and is no separate decision; nodes keep their names."""
     declared = {"version": 1, "name": "big", "cloud": "aws", "region": "us-east-1"}
     one, other = (
         planning.plan(load_value({**declared, "pools": [{"name": "gpu", "machine": each, "count": 16}]}, "test"))
@@ -372,8 +372,8 @@ def test_a_sum_is_one_of_all_charges() -> None:
     assert (Cost(()).usd_per_hour, Cost((one, one)).usd_per_hour, Cost((one, other)).usd_per_hour) == (0, 3, None)
 
 
-def test_what_goes_of_a_rule_blames_nobody_else() -> None:
-    """Several pools exist: the wrong one is removed, and the other one is unchanged."""
+def test_finding_of_a_removed_pool_blames_no_other() -> None:
+    """A wrong pool is removed, and the other pools are unchanged."""
     one, other = (
         dataclasses.replace(finding(verdict, f"of {pool}"), subject=pool)
         for verdict, pool in (("fail", "gpu"), ("pass", "cpu"))
@@ -391,7 +391,7 @@ def stored(**options: Any) -> Plan:
     return planning.plan(load_value({**declared, "pools": pools, "storage": [{**storage, **options}]}, "test"))
 
 
-def test_what_else_is_bought_of_a_storage_is_billed() -> None:
+def test_storage_throughput_is_billed() -> None:
     """Faster storage of the same capacity costs more, even if the price is unknown."""
     found = reviewed(stored(mbps_per_tib=125), stored(mbps_per_tib=1000))
     before, after = (
@@ -424,7 +424,7 @@ def test_every_option_of_a_storage_is_in_what_it_costs(option: dict[str, Any]) -
 
 
 def test_equal_bases_of_which_one_has_a_price() -> None:
-    """A price that comes with a newer catalog is no difference that anybody could tell."""
+    """A price that a newer catalog adds is no difference."""
     one, other = Charge("a", "a", None, None, "nobody knows"), Charge("a", "a", 1.5, 1.5, "published")
     found = dataclasses.replace(reviewed(PLAN, PLAN), before=Cost((one,)), after=Cost((other,)))
     assert found.usd_per_hour is None
@@ -444,8 +444,8 @@ def test_other_leaves_are_cabled_anew() -> None:
     found = review("test", on_premises(1), on_premises(2))
     [change] = found.changes
     assert (change.field, change.policy, change.restarts) == ("fabric.oversubscription", "roll", 256)
-    assert change.why == "a leaf has 40 nodes instead of 32: nodes are cabled anew"
-    [first, *_] = found.order  # the head has no rails, and no disk has to do with a cable
+    assert change.why == "a leaf has 40 nodes instead of 32: nodes get other cables"
+    [first, *_] = found.order  # the head has no rails, and disks do not depend on cables
     assert (first.stage, first.text) == (
         "roll",
         "gpu-[001-256] in waves of at most 64, each within one leaf: their jobs end first, then other cables and a "
@@ -453,7 +453,7 @@ def test_other_leaves_are_cabled_anew() -> None:
     )
     [change] = review("test", on_premises(1, leaf_nodes=32), on_premises(1, leaf_nodes=16)).changes
     assert (change.policy, change.restarts) == ("roll", 256)
-    assert change.why == "a leaf has 16 nodes instead of 32: nodes are cabled anew"
+    assert change.why == "a leaf has 16 nodes instead of 32: nodes get other cables"
     [change] = review("test", on_premises(1, leaf_nodes=32), on_premises(2, leaf_nodes=32)).changes
     assert (change.field, change.policy) == ("fabric.oversubscription", "in place")
 

@@ -1,4 +1,4 @@
-"""Objects that go from a bucket by themselves: which ones, where that cannot be, and what a change of it deletes."""
+"""Objects that expire in a bucket: which ones, unsupported places, and the effect of a change."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def test_all_of_a_bucket_or_a_folder_of_it(folder: str) -> None:
 
 
 @pytest.mark.parametrize("folder", ["checkpoints", "/checkpoints/", "a//", "../", "*/", "a/\n", "a" * 300 + "/"])
-def test_what_is_no_folder_of_a_bucket(folder: str) -> None:
+def test_refuses_malformed_folders(folder: str) -> None:
     [(path, said, hint)] = problems({**BUCKET, "expire_days": 90, "expire_folder": folder})
     assert path == "storage[0].expire_folder"
     assert said.endswith("is not a folder in a bucket")

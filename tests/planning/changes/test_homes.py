@@ -1,4 +1,4 @@
-"""Homes never move by themselves: what would have people find empty ones is refused, and nothing else is."""
+"""Homes never move by themselves: changes that would leave users with empty homes are refused, and no others."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SHARED = {"name": "shared", "kind": "directory", "mount": "/shared"}
 DATA = {"name": "data", "kind": "directory", "mount": "/data"}
 HERE, THERE = {**SHARED, "homes": True}, {**DATA, "homes": True}
 MOVED = (
-    "homes and folders of groups are on shared, and people would find empty ones on data: write homes: true at shared"
+    "homes and folders of groups are on shared, and users would find empty ones on data: write homes: true at shared"
 )
 PEOPLE = [{"name": "alice", "uid": 2001}]
 

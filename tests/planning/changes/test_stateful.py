@@ -89,7 +89,7 @@ def test_another_range_loses_what_is_not() -> None:
 
 
 def test_another_zone_would_lose_what_is_protected() -> None:
-    """The head goes where the first pool does; its volume and a file system of one zone do not."""
+    """The head follows the first pool; its volume and a file system in a single zone cannot."""
     found = reviewed(DECLARED, in_zone("us-east-2b", DECLARED))
     change = one(found, "pools[gpu].zone")
     assert (found.verdict, change.policy, one(found, "pools[cpu].zone").policy) == ("fail", "refuse", "replace")
@@ -130,7 +130,7 @@ WITHOUT_STORAGE = {**unprotected(), "storage": []}
 
 @pytest.mark.parametrize("back", [False, True])
 def test_another_way_out_moves_the_subnet_of_storage(back: bool) -> None:
-    """No two subnets of a network overlap, so that the network is made anew; what it holds is refused or lost."""
+    """Subnets of a network cannot overlap, so that the network is recreated; its content is refused or lost."""
     sides = (DECLARED, DECLARED | NO_EGRESS)
     change = one(reviewed(*(reversed(sides) if back else sides)), "network.egress")
     assert (change.policy, change.why.partition(": ")[0]) == (
@@ -141,7 +141,7 @@ def test_another_way_out_moves_the_subnet_of_storage(back: bool) -> None:
     found = reviewed(*(reversed(sides) if back else sides))
     change = one(found, "network.egress")
     assert (change.policy, change.loses, change.restarts) == ("replace", (), 21)
-    assert change.why == "its subnets get other ranges: the network is made anew, with all nodes"
+    assert change.why == "its subnets get other ranges: the network is created again, with all nodes"
     assert change.needs_approval
     assert ("network", "is replaced, with its subnets") in [(each.stage, each.text) for each in found.order]
 
@@ -184,7 +184,7 @@ DATABASE = {"scheduler": {"accounting": True, "database": "managed"}}
     ],
 )
 def test_no_subnet_moves_without_a_yes(head: dict[str, Any]) -> None:
-    """Whatever moves one is refused while anything in it is protected, and names what would go."""
+    """Each move of a subnet is refused while it contains protected resources, and names the lost ones."""
     assert ranges(DECLARED) != ranges(head) or head["pools"] != DECLARED["pools"]
     assert "refuse" in {each.policy for each in reviewed(DECLARED, head).changes}
 
@@ -194,7 +194,7 @@ def ranges(data: dict[str, Any]) -> dict[str, str]:
 
 
 def test_a_subnet_that_takes_the_range_of_another_one_waits_for_no_deletion() -> None:
-    """The subnet of a database comes where that of the way out is, which goes later."""
+    """The subnet of a database takes the place of the egress subnet, which is deleted later."""
     before, after = (planning.plan(load_value(DECLARED | each, "test")) for each in ({}, NO_EGRESS | DATABASE))
     assert {*ranges(DECLARED).values()} == {*ranges(DECLARED | NO_EGRESS | DATABASE).values()}
     assert moves_network(before, after)
@@ -221,7 +221,7 @@ def test_a_stack_that_goes_is_data_lost() -> None:
 
 @pytest.mark.parametrize("cloud", ["aws", "azure", "google", "oracle"])
 def test_the_order_of_pools_says_nothing_where_a_cloud_hands_out_addresses(cloud: str) -> None:
-    """The review is empty, no rule says anything else, and it is the same cluster."""
+    """The review is empty, all findings stay, and the fingerprint is equal."""
     machine = {"aws": "p5", "azure": "nd-h100-v5", "google": "a3-high", "oracle": "BM.GPU.H100.8"}[cloud]
     names = ("gpu", "cpu", "more")
     data: dict[str, Any] = {"version": 1, "name": "big", "cloud": cloud, "region": REGIONS[cloud]}
@@ -245,7 +245,7 @@ def test_an_order_of_pools_that_moves_the_head_says_something() -> None:
 
 
 def test_only_the_first_storage_says_something() -> None:
-    """Runs have their folders there; in which order the others follow says nothing."""
+    """The first storage contains the runs' folders; the order of the others does not matter."""
     fast, home, bucket = DECLARED["storage"]
     plans = [
         {**DECLARED, "storage": each} for each in ([fast, home, bucket], [fast, bucket, home], [home, fast, bucket])
@@ -257,7 +257,7 @@ def test_only_the_first_storage_says_something() -> None:
 
 
 def test_a_kubernetes_keeps_no_queue() -> None:
-    """The cloud keeps its state, and no volume of ours; subnets and ranges have different names."""
+    """The cloud keeps its state, and none of the toolkit's volumes; subnets and ranges have different names."""
     data = {**DECLARED, "scheduler": {"kind": "kubernetes"}}
     plan = side("a", data).plan
     assert plan

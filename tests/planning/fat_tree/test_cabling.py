@@ -51,7 +51,7 @@ def test_a_cabling_as_planned_is_right(tree: FatTree) -> None:
 
 
 def check_seed(tree: FatTree, seed: int) -> None:
-    """Some mistakes at once that share no cable: exactly these are found."""
+    """Several mistakes on different cables are all found, and nothing else is."""
     made = Mistakes(tree, random.Random(seed))  # noqa: S311 (repeatable)
     kinds = [made.swap, made.wrong_rail, made.rotate, made.remove, made.move, made.take_a_place, made.slow_down]
     if made.free and tree.switch.kind == "infiniband":
@@ -113,7 +113,7 @@ def test_a_swap_says_in_what_it_is_wrong(one: tuple[str, int], other: tuple[str,
 
 
 def test_a_device_that_is_down_is_told_once() -> None:
-    """A dead leaf is one finding with all its cables; devices below it are not reported again."""
+    """A dead leaf is a single finding with all its cables; devices below it are not reported again."""
     dead = INFINIBAND.leaf_name(0, 3)
     links = [link for link in links_of(INFINIBAND) if dead not in {end.device for end in link.ends}]
     [finding] = compare(INFINIBAND, seen_by(INFINIBAND, links)).findings
@@ -121,7 +121,7 @@ def test_a_device_that_is_down_is_told_once() -> None:
     assert finding.text == f"{dead} has no cable at all: {len(finding.planned)} are missing"
 
 
-def test_what_nobody_looked_at_is_unknown_and_not_missing() -> None:
+def test_unseen_cables_are_unknown() -> None:
     """Dumps of the nodes alone say nothing of the cables between switches."""
     texts = lldp(links_of(TWIN_PLANES), lambda device: device.startswith("node"), "json")
     compared = compare(TWIN_PLANES, read_lldp(texts, NO_NAMES))
@@ -130,7 +130,7 @@ def test_what_nobody_looked_at_is_unknown_and_not_missing() -> None:
 
 
 def test_names_of_the_owner_are_those_of_the_plan() -> None:
-    """Devices, NICs of all nodes, and a NIC of one node may be called otherwise."""
+    """Devices, NICs of all nodes, and NICs of a node may have other names."""
     links = links_of(INFINIBAND)
     text = ibnetdiscover(links, 64).replace("node-0001 mlx5_1", "dgx1 ib9").replace("node-0001", "dgx1")
     text = text.replace("leaf-001-rail0", "SW Q 17").replace("mlx5_3", "ibp3")
@@ -181,7 +181,7 @@ def test_rates_are_those_of_the_slower_report() -> None:
         ("\x1b[2J" + SWITCH, r"dump:1: '\\x1b[2JSwitch"),
     ],
 )
-def test_what_is_wrong_with_a_dump_has_a_place(text: str, message: str) -> None:
+def test_dump_errors_name_their_place(text: str, message: str) -> None:
     with pytest.raises(DumpError) as caught:
         read_ibnetdiscover(text, "dump", NO_NAMES)
     first, hint = str(caught.value).splitlines()
@@ -246,7 +246,7 @@ def test_lldp_that_contradicts_itself_is_refused() -> None:
 
 
 @pytest.mark.parametrize("form", ["json", "json0"])
-def test_what_lldpd_really_printed(form: str) -> None:
+def test_reads_real_output_of_lldpd(form: str) -> None:
     """Two hosts with lldpd 1.0.16 and two cables; hosts give the address of a port for its name."""
     texts = {file.name.split(".")[0]: file.read_text() for file in DUMPS.glob(f"*.{form}")}
     assert {*texts} == {"leaf-001-rail0", "node-0001"}
@@ -259,7 +259,7 @@ def test_what_lldpd_really_printed(form: str) -> None:
 
 @pytest.mark.parametrize("tree", TREES.values(), ids=TREES)
 def test_two_exchanged_leaves_are_one_finding(tree: FatTree) -> None:
-    """All cables of one are on the other, or only those of the nodes are."""
+    """All cables of the leaves are exchanged, or only those of the nodes."""
     first, second = tree.leaf_name(0, 0), tree.leaf_name(0, 1)
     other = {first: second, second: first}
 

@@ -1,4 +1,4 @@
-"""Fat trees: published designs come out, ports are used once, and all leaves reach each other over as many paths."""
+"""Fat trees: published designs are reproduced, ports are used once, and all leaves have equally many paths."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ def test_published_design(table: Design, row: Row) -> None:
 
 @of_rows
 def test_published_accelerators(table: Design, row: Row) -> None:
-    """A row whose GPUs are not those of its nodes is listed with the arithmetic that says so, and no other one is."""
+    """Rows whose GPUs contradict their nodes are listed with the arithmetic."""
     accelerators = row.nodes * catalog.machines()[table.machine].accelerators
     assert (accelerators != row.accelerators) == ((table.machine, table.switch, row.nodes) in CANNOT_BE_RIGHT)
 
 
-def test_what_no_table_was_found_of_says_so() -> None:
-    """The machines of the published tables are those of which the notes say nothing."""
+def test_machines_without_published_table_say_so() -> None:
+    """Machines of published tables are those without such a note."""
     assert {(table.machine, table.switch) for table in PUBLISHED} == REPRODUCED
     for name, switch, said in (("dgx-b200", "", False), ("dgx-a100", "", True), ("dgx-b200", "sn5600", True)):
         row = catalog.machines()[name]
@@ -62,7 +62,7 @@ def test_units_whose_table_was_not_found() -> None:
 
 
 def test_defaults_are_those_of_the_published_designs() -> None:
-    """Neither switch nor unit need be said: a generation of NICs is built with one, half of whose ports go down."""
+    """Switch and unit have defaults: a generation of NICs has its switch, with half of the ports down."""
     for table in PUBLISHED[:3]:
         tree = design(catalog.machines()[table.machine], 100)
         assert (tree.switch.name, tree.unit) == (table.switch, table.unit)
@@ -168,7 +168,7 @@ def _paths(one: Counter[str], other: Counter[str]) -> int:
 @given(trees(nodes_max=200))
 @settings(max_examples=40, deadline=None)
 def test_any_design_is_sound(asked: tuple[FatTree, float]) -> None:
-    """Counts are those of the list of cables, no port is used twice, paths are equal, and no spine is one too many."""
+    """Counts match the list of cables, no port is used twice, paths are equal, and no spine is superfluous."""
     check(*asked)
 
 
@@ -185,14 +185,14 @@ def test_published_design_has_equal_paths(table: Design, row: Row) -> None:
 
 
 def test_three_tiers_keep_a_rail_below_the_cores() -> None:
-    """Nodes of one rail and group reach each other over a spine; what changes rails crosses a core."""
+    """Nodes of a rail and group reach each other over a spine; traffic between rails crosses a core."""
     tree = design(machine(), 512, switch="qm9700")
     assert (tree.tiers, tree.groups, tree.group_units) == (3, 8, 16)
     assert tree.group_of(0, 3) == tree.group_of(15, 3) != tree.group_of(0, 4)
 
 
 def test_oversubscription_is_what_was_asked_for_at_most() -> None:
-    """48 nodes share 16 uplinks at 3:1, and half of the NICs send through what is left."""
+    """48 nodes share 16 uplinks at 3:1, and half of the NICs use the remaining ports."""
     tree = design(machine(), 96, switch="qm9700", oversubscription=3)
     assert (tree.unit, tree.uplinks, tree.oversubscription) == (48, 16, 3)
     assert tree.bisection_gbps == 2 * 8 * 16 * 400 / 2
@@ -231,13 +231,13 @@ def test_a_small_unit_has_uplinks_for_its_nodes_only() -> None:
 
 
 def test_a_unit_has_whole_nvlink_domains_by_default() -> None:
-    """The leaf has enough ports for one of them."""
+    """The leaf has enough ports for a domain."""
     assert design(catalog.machines()["dgx-gb200"], 36).unit == 18
     assert design(dataclasses.replace(machine(), nvlink_nodes=40), 80, switch="qm9700").unit == 32
 
 
 def test_a_spine_has_a_port_for_every_leaf_of_two_tiers() -> None:
-    """64 leaves are as many as 64 ports take; the next one takes cores."""
+    """64 ports serve 64 leaves; another leaf needs cores."""
     assert [design(machine(nics=1), 32 * leaves, switch="qm9700").tiers for leaves in (64, 65)] == [2, 3]
 
 
@@ -283,7 +283,7 @@ def test_managers_take_places_that_nodes_leave() -> None:
         ({"managers": -1}, "-1 subnet managers", "fewer"),
     ],
 )
-def test_what_cannot_be_built_says_which_facts_conflict(wrong: dict[str, object], what: str, hint: str) -> None:
+def test_impossible_fabric_names_conflicting_facts(wrong: dict[str, object], what: str, hint: str) -> None:
     asked: dict[str, object] = {"nodes": 64, "switch": "qm9700", **wrong}
     with pytest.raises(FabricError) as caught:
         design(machine(), **asked)  # type: ignore[arg-type]
@@ -292,8 +292,8 @@ def test_what_cannot_be_built_says_which_facts_conflict(wrong: dict[str, object]
     assert hint in second
 
 
-def test_what_the_relief_says_is_true() -> None:
-    """Each unit that does not fit gets an oversubscription with which it does."""
+def test_proposed_oversubscription_works() -> None:
+    """Each unit that does not fit gets a working oversubscription."""
     for unit in range(33, 64):
         with pytest.raises(FabricError) as caught:
             design(machine(), 64, switch="qm9700", unit=unit)
@@ -308,7 +308,7 @@ def test_no_fat_tree_is_said_of_what_nobody_can_build(name: str) -> None:
 
 
 def test_no_fat_tree_is_said_of_nics_that_nobody_knows() -> None:
-    """A rented machine may have any, so that one without is not what is said."""
+    """A rented machine may have any NICs, so that the error does not claim that it has none."""
     with pytest.raises(NoFatTreeError) as error:
         design(catalog.machines()["together-h100"], 16)
     assert str(error.value) == "the NICs and cables of together-h100 are not published"

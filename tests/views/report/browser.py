@@ -1,4 +1,4 @@
-"""Headless Chromium, driven over a pipe by its own protocol, and a reader for the pictures that it takes."""
+"""Headless Chromium, controlled over a pipe, and a reader for its screenshots."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from typing import Any
 from tools.prepare.system import BROWSER
 
 TIMEOUT_S = 120
-"""Limit for all requests to one browser: it is ended then, and the waiting test sees its end."""
+"""Limit for all requests to a browser, which is ended then: the waiting test sees its end."""
 
 
 @dataclass
@@ -33,7 +33,7 @@ class Page:
     _last: int = 0
 
     def ask(self, method: str, **parameters: Any) -> Any:
-        """The answer to one command; events that come before it are kept."""
+        """Return the answer to a command; events before it are kept."""
         self._last += 1
         asked = {"id": self._last, "method": method, "params": parameters}
         asked |= {"sessionId": self.session} if self.session else {}
@@ -59,7 +59,7 @@ class Page:
             self.session = self.ask("Target.attachToTarget", targetId=target["targetId"], flatten=True)["sessionId"]
             for domain in ("Page", "Network", "Log", "Runtime"):
                 self.ask(f"{domain}.enable")
-            self.ask("Emulation.setScrollbarsHidden", hidden=True)  # pictures have none: nothing shall move for them
+            self.ask("Emulation.setScrollbarsHidden", hidden=True)  # screenshots need no animations
         self.resize(width)
         loads = self._loads() + 1
         self.ask("Page.navigate", url=page.as_uri() if isinstance(page, Path) else page)
@@ -98,12 +98,12 @@ class Page:
 
 @contextlib.contextmanager
 def browser(folder: Path, timeout_s: int = TIMEOUT_S) -> Iterator[Page]:
-    """A browser of its own, with a profile in the folder."""
+    """Yield a browser with a profile in the folder."""
     program = shutil.which(BROWSER)
     assert program, f"{BROWSER} is not on PATH: python3 -m tools.prepare --long"
     inbound, to = os.pipe()
     from_, outbound = os.pipe()
-    # the browser reads from 3 and writes to 4; of numbers above 9 dash knows nothing
+    # the browser reads from 3 and writes to 4; dash supports no numbers above 9
     script = f'exec 3<&{inbound} 4>&{outbound}; exec timeout {timeout_s} "$@"'
     command = ["bash", "-c", script, "bash", program, "--headless", "--no-sandbox", "--disable-gpu"]
     command += ["--disable-dev-shm-usage", "--remote-debugging-pipe", f"--user-data-dir={folder}", "about:blank"]
@@ -131,7 +131,7 @@ def browser(folder: Path, timeout_s: int = TIMEOUT_S) -> Iterator[Page]:
 
 
 def pixels(png: bytes) -> list[list[tuple[int, int, int]]]:
-    """The rows of a picture of 8 bits a colour, as browsers take them."""
+    """Return the rows of a picture with 8 bits a colour, as browsers take them."""
     width, height, depth, kind = struct.unpack(">IIBB", png[16:26])
     assert (depth, kind in (2, 6)) == (8, True)
     of_pixel = 4 if kind == 6 else 3

@@ -17,11 +17,12 @@ from tests.qualification.conftest import SimulatedCluster
 
 STARTED, ENDED = "2026-11-21T19:00:00Z", "2026-11-21T19:01:42Z"
 FILLING_BYTES = 256 << 10
-"""A collective of this size takes twice as long as its bytes would."""
+"""Size at which a collective takes twice as long as its bytes would."""
 
 
 class NoisyCluster(SimulatedCluster):
-    """Values scatter below what links can carry, small collectives are slower, and the hardware is said to be."""
+    """A cluster with values that scatter below the links' rate, slower small collectives, and a claim of real
+    hardware."""
 
     def value(self, quantity: str, unit: str, value: float, *more: Any, **named: Any) -> MeasuredValue:
         exact = super().value(quantity, unit, value, *more, **named)
@@ -52,7 +53,7 @@ def certificate_of(
     aside: Sequence[str] = (),
     says: Mapping[tuple[str, str], float] | None = None,
 ) -> Certificate:
-    """Return a certificate as `operations.qualify` makes it. Nodes in `aside` are held by a user and not measured."""
+    """Return a certificate as `operations.qualify` creates it. Nodes in `aside` are held by a user and not measured."""
     subject = subject_of(plan)
     names = tuple(name for name in subject.nodes if name not in aside)
     evidence = NoisyCluster(subject, links or {}, says=says or {}).evidence(names, level)

@@ -1,4 +1,4 @@
-"""A report as a browser shows and prints it, looked at pixel by pixel where that matters."""
+"""A report as a browser shows and prints it, checked pixel by pixel if needed."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_a_report_in_a_browser(tmp_path: Path) -> None:
         )
         good, bad = (shades(page.picture(**page.tell(CELL % node))) for node in ("gpu-002", "gpu-003"))
         assert mean(good) - mean(bad) > 0.3 * 255
-        assert changes(good[2]) == 0  # above the number: nothing, and in the other one stripes
+        assert changes(good[2]) == 0  # above the number: nothing, and stripes in the other one
         assert changes(bad[2]) > 8
         whole = shades(page.picture(x=0, y=0, width=SCREEN, height=300))
         assert len({shade for row in whole for shade in row}) > 50

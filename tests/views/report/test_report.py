@@ -1,6 +1,6 @@
 """Reports in all forms, for certificates with any content.
 
-`pytest tests/views/report --regenerate` records the certificate and the golden reports anew.
+`pytest tests/views/report --regenerate` records the certificate and the golden reports again.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def regenerate(request: pytest.FixtureRequest) -> bool:
 
 @pytest.fixture
 def recorded(regenerate: bool, monkeypatch: pytest.MonkeyPatch) -> Certificate:
-    """Return a certificate of 8 nodes, measured for long: a slow rail on one, and one that a person holds."""
+    """Return a certificate of 8 nodes, measured for long: a node has a slow rail, and a person holds another node."""
     file = GOLDEN / "certificate.json"
     if regenerate:
         certificate = certificate_of(PLAN, {("gpu-003", "rail1"): 0.2}, "standard", ["gpu-007"])
@@ -122,7 +122,7 @@ def test_a_page_needs_nothing_but_itself(recorded: Certificate) -> None:
 
 
 def test_the_contents_lead_to_every_section(recorded: Certificate) -> None:
-    """Each heading of the second level has its link, in their order."""
+    """Each second-level heading has its link, in order."""
     text = report_html(report_of(checked(recorded), PLAN))
     contents = re.search(r'<nav aria-label="contents">(.*?)</nav>', text, re.DOTALL)
     assert contents
@@ -132,7 +132,7 @@ def test_the_contents_lead_to_every_section(recorded: Certificate) -> None:
 
 
 def test_values_of_nodes_stand_on_a_scale(recorded: Certificate) -> None:
-    """Each strip has round numbers that enclose its values, and says in words what it shows."""
+    """Each strip has round numbers that enclose its values, and a text alternative."""
     found = report_of(checked(recorded), PLAN)
     strips = re.findall(r'<td class="strip"><svg [^>]*aria-label="([^"]*)">(.*?)</svg>', report_html(found))
     assert len(strips) == len(found.nodes)
@@ -163,7 +163,7 @@ def scaled(text: str) -> float:
     ],
 )
 def test_a_scale_has_round_numbers(low: float, high: float, labels: list[str]) -> None:
-    """They enclose what is shown, also where all values are the same."""
+    """They enclose the values, even if all are equal."""
     found = ticks(low, high, most=3)
     assert [tick_label(each, found) for each in found] == labels
 
@@ -191,7 +191,7 @@ def test_texts_can_be_read_by_day_and_night() -> None:
 
 
 def test_earlier_proofs_are_compared_with_this_one(recorded: Certificate) -> None:
-    """The latest of them, figure by figure; a proof without any says so."""
+    """Figures are compared with the latest one; a first proof says so."""
     assert "--earlier adds their files" in report_markdown(report_of(checked(recorded)))
     assert "This is the first proof that is known." in report_markdown(report_of(checked(recorded), earlier=[recorded]))
     slower = tuple(
@@ -207,13 +207,13 @@ def test_earlier_proofs_are_compared_with_this_one(recorded: Certificate) -> Non
     [matmul] = [each for each in found.proofs.changes if each.name.startswith("matmul")]
     assert matmul.percent == 100.0
     page, markdown = Page(report_html(found)).text, report_markdown(found)
-    for said in ("2026-11-18T09:00:00Z", "+100.0 %", "This proof and the one before"):
+    for said in ("2026-11-18T09:00:00Z", "+100.0 %", "This proof and the previous one"):
         assert said in page
         assert said in markdown
 
 
 def test_every_colour_has_a_second_sign(recorded: Certificate) -> None:
-    """A failed link bears a shape and a hatch beside its colour; verdicts are words."""
+    """A failed link has a shape and a hatch in addition to its colour; verdicts are words."""
     text = report_html(report_of(checked(recorded), PLAN))
     [row] = re.findall(r"<tr><th>gpu-003</th><td>leaf1-1</td>(.*?)</tr>", text)
     good, bad, whole = re.findall(r"<td.*?</td>", row)
@@ -224,7 +224,7 @@ def test_every_colour_has_a_second_sign(recorded: Certificate) -> None:
 
 
 def strange(value: Any, harm: str) -> Any:
-    """The same with every free text followed by what does harm."""
+    """Return the same certificate with hostile characters after every free text."""
     if isinstance(value, dict):
         kept = ("verdict", "level", "started", "fingerprint", "quantity")
         return {name: item if name in kept else strange(item, harm) for name, item in value.items()}
@@ -282,12 +282,12 @@ KINDS: dict[str, tuple[Callable[[], Certificate], str]] = {
     "nothing": (lambda: without(certificate_of(plan_of(1)), nodes=()), "Nothing is known of any node."),
     "only quick": (lambda: certificate_of(plan_of(4), level="quick"), "No collective was measured."),
 }
-"""Clusters that lack something, and the report's words then."""
+"""Clusters with a missing part, and the report's text about it."""
 
 
 @pytest.mark.parametrize(("make", "says"), KINDS.values(), ids=KINDS)
 def test_clusters_of_any_size(make: Callable[[], Certificate], says: str) -> None:
-    """A page for each, and what is not there is said."""
+    """Each size has a page, which mentions missing parts."""
     found = report_of(checked(make()))
     assert says in Page(report_html(found)).text
     assert says in report_markdown(found)
@@ -311,14 +311,14 @@ def test_a_certificate_alone_leaves_things_unknown(recorded: Certificate) -> Non
 
 
 def test_another_plan_is_left_out() -> None:
-    """The present declaration says nothing about an earlier proof."""
+    """The present declaration does not explain an earlier proof."""
     found = report_of(checked(certificate_of(plan_of(4))), plan_of(5))
     assert found.plan.expectations == ()
     assert found.headline.notes[-1].startswith("The stack now declares another cluster than the one that was proven: ")
 
 
 def test_an_older_proof_is_part_of_the_timeline(recorded: Certificate) -> None:
-    """Nodes that were not measured again, and the order of what happened; times that are none do no harm."""
+    """It shows nodes that were not measured again, and the order of events; invalid times do no harm."""
     old = dataclasses.replace(recorded.nodes[0], proven="2026-11-20T07:00:00Z")
     nodes = (old, *recorded.nodes[1:])
     events = report_of(checked(dataclasses.replace(recorded, nodes=nodes)), None, STAMPING).timeline.events
@@ -344,7 +344,7 @@ def test_simulated_values_say_so() -> None:
 
 
 def test_accelerators_are_one_row_and_its_ends_have_their_number(recorded: Certificate) -> None:
-    """Readers of many equal accelerators look for those at either end."""
+    """Readers of many equal accelerators look for the slowest and the fastest."""
     one = dataclasses.replace(recorded.measured[0], quantity="matmul_bf16", unit="TFLOP/s", rail="", peer="", bytes=0)
     each = [
         dataclasses.replace(one, node=node, device=f"cuda:{number}", value=700.0 + 10 * number + of)

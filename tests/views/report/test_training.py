@@ -49,8 +49,8 @@ def test_where_every_second_went() -> None:
     assert "| all of it | 17.1 s | 100.0 % | wall time |" in markdown
 
 
-def test_what_a_run_did() -> None:
-    """State, goodput, speed, failures with what they cost, checkpoints."""
+def test_report_of_a_run() -> None:
+    """The report has state, goodput, speed, failures with their cost, and checkpoints."""
     found = report(a_run())
     page, markdown = Page(report_html(found)).text, report_markdown(found)
     for said in ("Run demo", "finished", "24 of 24, 1 lost and done again", "4 on cpu (gloo)", "ended by signal 9"):
@@ -72,7 +72,7 @@ def test_simulated_nodes_are_marked() -> None:
 
 
 def test_the_last_two_runs_are_compared() -> None:
-    """Figures that both have, with their change; one run alone has no such table."""
+    """Common figures are shown with their change; a single run has no such table."""
     assert not report(a_run()).training.changes
     found = report(a_run(48, name="second"), a_run(name="first"))
     steps = next(each for each in found.training.changes if each.name == "steps")
@@ -83,7 +83,8 @@ def test_the_last_two_runs_are_compared() -> None:
 
 
 def test_use_of_the_accelerators_is_drawn_where_it_is_known() -> None:
-    """From the rate of each step and the run's share of the peak. Without a peak, or with other ranks, nothing is."""
+    """It follows from the rate of each step and the run's share of the peak. Without a peak, or with other ranks,
+    nothing is drawn."""
     known = changed(lambda run: run["account"].update(share_of_peak=0.4))
     drawn = "share of the accelerators' peak, %, by step"
     assert drawn not in Page(report_html(report(a_run()))).text
@@ -93,7 +94,7 @@ def test_use_of_the_accelerators_is_drawn_where_it_is_known() -> None:
 
 
 def test_memory_is_drawn_where_accelerators_told_it() -> None:
-    """In GiB; the nodes of a cluster without accelerators tell none."""
+    """Memory is in GiB; nodes without accelerators report none."""
     drawn = "memory of the first accelerator, GiB, by step"
     assert drawn not in Page(report_html(report(a_run()))).text
     known = changed(lambda run: [point.update(memory=3 << 30) for point in run["curve"]])
@@ -102,7 +103,7 @@ def test_memory_is_drawn_where_accelerators_told_it() -> None:
 
 
 def test_drawings_have_a_second_sign() -> None:
-    """A failure is a dashed line with a triangle, a checkpoint a square: there is no meaning in a colour alone."""
+    """A failure is a dashed line with a triangle, a checkpoint a square: colour alone has no meaning."""
     section = report_html(report(a_run())).partition("<h2>Training</h2>")[2].partition("</section>")[0]
     assert section.count("<polyline") == section.count("<figure") == 2
     assert section.count('class="failed mark"') == 2
@@ -114,7 +115,7 @@ def test_drawings_have_a_second_sign() -> None:
 
 
 def test_several_runs_in_their_order() -> None:
-    """Each run has its name; one that cannot be shown has the reason."""
+    """Each run has its name; a run that cannot be shown has the reason."""
     found = report(a_run(name="second"), a_run(name="first"), {"version": 2})
     assert re.findall(r"^### Run (.*)$", report_markdown(found), re.MULTILINE) == ["second", "first", "run-3"]
     for form in (Page(report_html(found)).text, report_markdown(found)):
@@ -148,7 +149,7 @@ def test_several_runs_in_their_order() -> None:
         ),
     ],
 )
-def test_what_is_no_record(found: Any, said: str) -> None:
+def test_malformed_record_is_refused(found: Any, said: str) -> None:
     """The record is refused as a whole, with the place; the rest of the report is written."""
     assert why(found).startswith("Its record cannot be shown: ")
     assert said in why(found)

@@ -1,4 +1,4 @@
-"""Runs as a cluster's jobs would leave them: the record is made by the workload itself, from events of this file."""
+"""Runs like those of a cluster's jobs: the workload itself writes the record, from events of this file."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ BEGUN = 1_795_287_600.0
 
 
 def a_run(steps: int = 24, failing: int = 9, name: str = "demo") -> dict[str, Any]:
-    """Two nodes, four ranks; a rank dies once, and one step is done again."""
+    """A run of two nodes and four ranks; a rank dies once, and a step is repeated."""
     at = BEGUN
     settings = {"steps": steps, "batch": 16, "layout": "fsdp", "model": {"layers": 4, "width": 128, "length": 128}}
     start = {"name": name, "job": "7", "attempt": 1, "nodes": ["gpu-001", "gpu-002"], "settings": settings}

@@ -1,4 +1,4 @@
-"""A review as a page: what it says, and that nothing of the change becomes more than text."""
+"""A review as a page: its content, and text of the change stays text."""
 
 from __future__ import annotations
 
@@ -63,11 +63,11 @@ HOSTILE = (
 )
 MARKUP = re.compile(r"</?details>|<summary>Consequences \(\d+\)</summary>|\*\*|^### |^- |^\d+\. |\| ---(?= \|)")
 TEXT = re.compile(r"[A-Za-z0-9 .,;:()|+%=/'\u2705\u274c\u2754\u2026?-]*")
-"""Characters that a page may have outside of code, without our own markup."""
+"""Characters that a page may have outside of code, besides its own markup."""
 
 
 def outside(page: str) -> list[str]:
-    """The lines of a page without what is in code."""
+    """Return the lines of a page outside of code."""
     return [MARKUP.sub("", re.sub(r"`[^`]+`", "", line)) for line in page.split("\n")]
 
 
@@ -84,7 +84,7 @@ def check_page(page: str) -> None:
 
 
 def hostile(text: str) -> Review:
-    """A review in which everything that a plan, a rule or a name can bring along is this text."""
+    """Return a review in which every text of a plan, a rule or a name is this text."""
     pool = dataclasses.replace(PLAN.pools[0], name=text, machine=dataclasses.replace(PLAN.pools[0].machine, name=text))
     nodes = tuple(dataclasses.replace(node, name=f"{text}{index}") for index, node in enumerate(pool.nodes))
     head = dataclasses.replace(
@@ -107,7 +107,7 @@ def hostile(text: str) -> Review:
 
 @pytest.mark.parametrize("text", HOSTILE)
 def test_nothing_of_a_change_is_more_than_text(text: str) -> None:
-    """Wherever it comes from: no link, no image, no call for anybody, no cell or line that it could leave."""
+    """Text of any origin gives no link, image or mention, and cannot leave its cell or line."""
     check_page(review_markdown(hostile(text)))
     check_page(unreadable_markdown(text, [dict.fromkeys(FIELDS, text)]))
     gone = hostile(text)
@@ -162,7 +162,7 @@ def test_values_are_code(text: str, shown: str) -> None:
     ],
 )
 def test_sentences_stay_readable(text: str, shown: str) -> None:
-    """Words are words; what a forge could take for something else is code."""
+    """Words are plain text; text that a forge could interpret is code."""
     assert prose(text) == shown
 
 
@@ -173,13 +173,13 @@ def pages(path: str, value: Any) -> str:
 
 
 def test_nothing_changes_in_three_lines() -> None:
-    """A page that has nothing to say says so."""
+    """A page without changes says so."""
     found = review_markdown(review("one", ReviewedStack("a", PLAN, (), {}), ReviewedStack("b", PLAN, (), {})))
     assert found == "### ✅ Review of stack `one`: pass\n\n**Nothing changes.**\n\nFrom `a` to `b`.\n"
 
 
 def test_a_change_in_place() -> None:
-    """The headline says what a reader wants to know first, the table what was declared."""
+    """The headline has the most important result, the table the declared change."""
     lines = pages("pools[].count", 6).splitlines()
     assert lines[2] == "**1 change, in place. No node restarts, 2 nodes join. Cost: not priced.**"
     assert "| `pools[gpu].count` | `4` | `6` | in place | jobs go on |" in lines
@@ -187,10 +187,10 @@ def test_a_change_in_place() -> None:
 
 
 def test_a_change_that_rolls() -> None:
-    """The number of stopped nodes is beside the change."""
+    """The number of stopped nodes is shown with the change."""
     lines = pages("fabric.leaf_nodes", 4).splitlines()
     assert lines[2].startswith("**1 change, by rolling. 6 nodes restart.")
-    assert "| `fabric.leaf_nodes` | `2` | `4` | roll | nodes one wave after the other; 6 nodes restart |" in lines
+    assert "| `fabric.leaf_nodes` | `2` | `4` | roll | nodes in waves; 6 nodes restart |" in lines
 
 
 def test_the_most_severe_change_comes_first() -> None:
@@ -205,7 +205,7 @@ def test_the_most_severe_change_comes_first() -> None:
 
 
 def test_a_large_change_fits_into_a_comment() -> None:
-    """Forges take 65,536 characters; what is left out is counted, and in the JSON."""
+    """Forges take 65,536 characters; omitted lines are counted, and are in the JSON."""
     data = changed("pools[].count", 1000)
     data["users"] = [{"name": f"user{number}", "uid": 4000 + number} for number in range(2000)]
     large = review("one", ReviewedStack("a", PLAN, (), {}), ReviewedStack("b", planned(data), (), {}))
@@ -216,7 +216,7 @@ def test_a_large_change_fits_into_a_comment() -> None:
 
 
 def test_least_and_most_are_tables_of_their_own() -> None:
-    """The sure rate does not stand below the largest one."""
+    """The guaranteed rate does not appear below the largest one."""
     names = ("gpu.allreduce_busbw_gbs_max", "gpu.allreduce_busbw_gbs_min", "training.gpu.step_seconds_max")
     reach = tuple(Reach(each, "-", number, number + 1) for number, each in enumerate(names))
     page = review_markdown(
@@ -244,8 +244,8 @@ def usd_of_nodes(count: int) -> float:
     return round(count * (node.usd_per_hour + 200 * disk.usd / MONTH_HOURS), 6)
 
 
-def test_what_is_known_of_the_cost_is_said_without_the_rest() -> None:
-    """Storage that has no price hides no nodes that have one."""
+def test_known_part_of_the_cost_is_shown() -> None:
+    """Storage without a price does not hide the price of nodes."""
     storage = {"name": "data", "kind": "fsx-lustre", "tier": "SCRATCH_1", "capacity": 1200, "mount": "/data"}
 
     def on_aws(count: int, **more: Any) -> ReviewedStack:
@@ -283,7 +283,7 @@ def test_a_price_that_is_known_only_before_or_after_is_no_difference() -> None:
     assert "Cost: unknown." in review_markdown(review("test", side(1, **reserved), side(1)))
 
 
-def test_what_comes_says_what_it_is() -> None:
+def test_new_entries_have_descriptions() -> None:
     """Each entry of a new stack has a short description."""
     page = review_markdown(review("one", ReviewedStack("a", None), ReviewedStack("b", PLAN, (), {})))
     assert "| `storage[shared]` | - | `directory at /shared` | create | made |" in page
@@ -307,7 +307,7 @@ def test_many_nodes_on_premises_are_ranges() -> None:
     assert "- `rail[0-7]` trunk to `leaf1-[1-128]`: only in head" in lines
 
 
-def test_what_rounds_to_nothing_is_no_row() -> None:
+def test_negligible_difference_has_no_row() -> None:
     found = review(
         "test", ReviewedStack("a", PLAN, (), {}), ReviewedStack("b", planned(changed("pools[].count", 5)), (), {})
     )
@@ -317,7 +317,7 @@ def test_what_rounds_to_nothing_is_no_row() -> None:
     assert "a_gbs" not in page
 
 
-def test_what_is_not_counted_is_said_beside_the_cost() -> None:
+def test_uncounted_costs_are_listed() -> None:
     """A change of it is no change of the sum, and not nothing."""
 
     def side(count: int, egress: str) -> ReviewedStack:
@@ -333,4 +333,4 @@ def test_what_is_not_counted_is_said_beside_the_cost() -> None:
     assert "each GB that passes through the NAT gateway" in said["not_counted_before"]
     assert said["not_counted_before"] != said["not_counted_after"]
     same = dataclasses.replace(closed, before=dataclasses.replace(closed.before, charges=closed.after.charges))
-    assert "Cost: the same, but for what is not counted." in review_markdown(same)
+    assert "Cost: the same, without uncounted items." in review_markdown(same)

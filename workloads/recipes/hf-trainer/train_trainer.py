@@ -1,4 +1,4 @@
-"""A language model of transformers in its Trainer: a callback brings the session into a loop that is not ours."""
+"""A language model of transformers in its Trainer: a callback adds the session to a foreign loop."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Samples(IterableDataset):
 
 
 class Survive(TrainerCallback):
-    """The session: state before the first step, and a word after each."""
+    """Callback of the Trainer for the session: state before the first step, and a report after each."""
 
     def __init__(self, folder: str, samples: Samples) -> None:
         self.folder, self.samples = folder, samples

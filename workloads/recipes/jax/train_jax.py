@@ -1,6 +1,6 @@
-"""Data-parallel JAX over all nodes: one process on each, which takes all of its devices.
+"""Data-parallel JAX over all nodes: a process on each, with all of its devices.
 
-The session is for torch. Here the first process writes the state as a file that is whole or absent, every SAVE steps.
+The session supports only torch: here the first process writes the state as a complete file every SAVE steps.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def begin(path: Path) -> tuple[int, dict[str, np.ndarray]]:
 
 
 def save(path: Path, step: int, weights: Weights) -> None:
-    """Replace the saved state in one rename, so that a killed run leaves a whole one."""
+    """Replace the saved state in one rename, so that a killed run leaves a complete one."""
     draft = path.with_suffix(".draft.npz")
     np.savez(draft, step=step, **{name: np.asarray(weight) for name, weight in weights.items()})
     draft.replace(path)

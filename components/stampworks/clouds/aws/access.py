@@ -22,7 +22,7 @@ _REMEDIES = {
     "getting credentials": SIGN_IN,
     "You must be logged in": _ENTER,
     "(Forbidden)": _ENTER,
-    "have a resource type": "run `pulumi up` from a machine that reaches its server: it makes the missing parts",
+    "have a resource type": "run `pulumi up` from a machine that reaches its server: it creates the missing parts",
 }
 """Hints by a text in kubectl's error."""
 

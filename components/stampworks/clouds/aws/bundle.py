@@ -17,7 +17,7 @@ from stampworks.plan import Plan
 def create(name: str, place: Owner, plan: Plan) -> Any:
     """Create the bucket of the bundle; return None if no node configures itself.
 
-    Destroying it is safe: the bundle can be made again.
+    Destroying it is safe: the bundle can be created again.
     """
     if not any(pool.elastic_nodes for pool in plan.pools):
         return None

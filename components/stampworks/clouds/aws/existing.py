@@ -11,7 +11,7 @@ from stampworks.plan import Storage
 
 
 class Existing(pulumi.ComponentResource):
-    """A file system or bucket by its id, with the attributes of the resource that a cluster would make."""
+    """A file system or bucket by its id, with the attributes of a created resource."""
 
     id: Output[str]
     file_system_id: Output[str]

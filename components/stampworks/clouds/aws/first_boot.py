@@ -100,7 +100,8 @@ def builder_config(agent: str) -> str:
 
 
 def _started(programs: Mapping[str, Sequence[str]]) -> dict[str, Any]:
-    """Return the cloud-init settings that write our programs to the node and start them with their arguments."""
+    """Return the cloud-init settings that write the toolkit's programs to the node and start them with their
+    arguments."""
     if not programs:
         return {}
     files = [

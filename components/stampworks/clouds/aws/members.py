@@ -30,8 +30,8 @@ from stampworks.plan import CONTROLLER, Ending, Member, Refusal, Roster
 from stampworks.state import paths
 
 PATIENCE_S, POLL_S = 1200.0, 10.0
-"""Seconds to wait for a member, and between polls. An instance with many NICs and much memory takes minutes until its
-console shows anything."""
+"""Seconds to wait for a member, and between polls. The console of an instance with many NICs and much memory stays
+empty for minutes."""
 USER = "root"
 _DEAD = ("stopped", "terminated")
 _EVERYWHERE = (tags.CLUSTER, tags.GROUP)
@@ -52,7 +52,7 @@ _GOING = "Terminat"
 _ACTIVITIES_MAX, _WHY_CHARACTERS_MAX = 100, 400
 _AT_ONCE = timedelta(minutes=1)
 """Launches that begin within this time are one attempt of a group. Some of its instances may have started."""
-_AGAIN = "run pulumi up again: it goes on from here"
+_AGAIN = "run pulumi up again: it continues from here"
 # Auto Scaling explains failures in text for people: EC2 error codes, or sentences. The patterns match texts that users
 # have published (kubernetes/autoscaler 1263, 1402 and 3241, kubernetes/kops 15778, hashicorp/terraform-provider-aws
 # 35745, read 2026-11-25). The first match counts. A text without a match may be transient.
@@ -255,10 +255,10 @@ def _minute(at: datetime | None) -> str:
 
 
 def join(cluster: str, region: str, names: Mapping[str, Sequence[str]]) -> None:
-    """Name the instances that a group has started, and have groups replace dead ones.
+    """Name the instances that a group has started, and let groups replace dead ones.
 
-    When two instances have one name, because they joined at once, the one that started first keeps it. Callers that
-    wait for an instance call this again, so instances that AWS does not know yet are left to the next call.
+    If two instances have the same name, because they joined at once, the older one keeps it. Callers that wait for an
+    instance call this again, so that instances unknown to AWS are left to the next call.
     """
     api = Api(region)
     found = machines(api, cluster)
@@ -289,7 +289,7 @@ def retag(cluster: str, region: str, wanted: Mapping[str, str], gone: Collection
 
 
 def _show_keys(api: Api, there: Sequence[ClusterInstance]) -> None:
-    """Write the host key that a console shows on its instance, which makes it a node."""
+    """Write the host key on the console as a tag of its instance, which makes it a node."""
     booting = [each for each in there if each.state == "running" and not KEY.fullmatch(each.host_key)]
     shown = [(each, shown_key(api, each.id)) for each in booting]
     booted = [(each, key) for each, key in shown if key and tags.was(key) != each.host_key]
@@ -391,9 +391,9 @@ def _start_anew(api: Api, cluster: str, found: Sequence[ClusterInstance]) -> Non
 
 
 def _unnamed(machines_: Sequence[ClusterInstance], wanted: Sequence[str]) -> Iterator[tuple[ClusterInstance, str]]:
-    """Yield each instance that joins, and its name.
+    """Yield each instance that joins, with its name.
 
-    Take both in order: instances by start, names as wanted. Elastic instances hold no name.
+    Assign both in order: instances by start, names as wanted. Elastic instances hold no name.
     """
     holder: dict[str, ClusterInstance] = {}
     joining = []
@@ -436,7 +436,7 @@ def _session(region: str) -> tuple[str, ...]:
 def _identity_file(cluster: str, region: str) -> str:
     """Return the file with the ssh key of the cluster.
 
-    Read it from Systems Manager, where IAM policies say who may read it.
+    The key is in Systems Manager, where IAM policies control access.
     """
     what, name = f"cannot read the key that logs in to cluster {cluster}", tags.identity_parameter(cluster)
     answer = Api(region).need(what, "ssm:GetParameter", Name=name, WithDecryption=True)

@@ -1,4 +1,4 @@
-"""Network of an AWS cluster: its way out, the endpoints of services, and a log of refused traffic."""
+"""Network of an AWS cluster: its egress, the endpoints of services, and a log of refused traffic."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from stampworks.resources import Keyring
 
 _LOG_DAYS = 30
 EGRESS = "egress"
-"""Name of what belongs to the way out."""
+"""Name of the resources for egress."""
 _ROUTED = ("s3",)
-"""Services whose endpoint is a route, which is free. The others have addresses in a subnet."""
+"""Services whose endpoint is a route, which is free. Other endpoints have addresses in a subnet."""
 
 
 class Connections(pulumi.ComponentResource):
@@ -47,7 +47,7 @@ class Connections(pulumi.ComponentResource):
         self.register_outputs({})
 
     def _connect(self, network: Network) -> None:
-        """Create the routes, endpoints and log of a new network. The owners of an existing one have their own."""
+        """Create the routes, endpoints and log of a new network. An existing network has its owners' own."""
         private = self._table("private")
         for each in network.subnets:
             if not each.public and each.name in self.place.subnets:

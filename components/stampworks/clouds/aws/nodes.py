@@ -223,10 +223,10 @@ class NodeGroup(pulumi.ComponentResource):
         subnet_id: Output[str] | None = None,
         after: Sequence[pulumi.Resource] = (),
     ) -> ec2.LaunchTemplate:
-        """Create a launch template; one with a `name` is for elastic nodes.
+        """Create a launch template; a template with a `name` is for elastic nodes.
 
-        An Auto Scaling group names the subnet, and its nodes are configured by the toolkit. An elastic template must
-        say both, and terminate an instance that shuts down.
+        For an Auto Scaling group, the group names the subnet, and the toolkit configures its nodes. An elastic template
+        must do both, and terminate an instance that shuts down.
         """
         first_boot = self._joining() if name else self._network.ssh_public_key.apply(self._first_boot)
         launch, place = self._launch, self.place
@@ -365,13 +365,11 @@ def may_start(
 ) -> str:
     """Return the policy of the controller for elastic nodes.
 
-    It may start instances from these templates only, with the tags of these templates, whose names are `names`. It may
-    name and end what it started, and list instances. It can end no node that always runs, and start none that belongs
-    to another cluster or group.
-
-    Public repositories use the same conditions to limit direct calls to one launch template. Tags of a template need
-    ec2:CreateTags: Amazon EC2 User Guide, "IAM permissions required for Amazon EC2 launch templates", read 2026-11-22.
-    None of it was tried on AWS.
+    It may start instances from these templates only, with their tags, whose names are `names`. It may name and end
+    instances that it started, and list instances. It can end no permanent node, and start no node of another cluster or
+    group. Public repositories use the same conditions to limit direct calls to a launch template. Tags of a template
+    need ec2:CreateTags: Amazon EC2 User Guide, "IAM permissions required for Amazon EC2 launch templates", read
+    2026-11-22. None of it was tried on AWS.
     """
     machines = f"arn:{tags.partition(roles[0])}:ec2:*:*"
     instances = f"{machines}:instance/*"
@@ -380,7 +378,7 @@ def may_start(
         "StringEquals": {f"aws:ResourceTag/{key}": value for key, value in own.items()},
         "Null": {f"aws:ResourceTag/{tags.ELASTIC}": "false"},
     }
-    # the documentation does not say that a reservation group counts as a resource of the template (Service
+    # the documentation does not say whether a reservation group counts as a resource of the template (Service
     # Authorization Reference, "Actions, resources, and condition keys for Amazon EC2", read 2026-11-27)
     by_group = {each.reservation for group in groups for each in group.offers if each.reservation.startswith("arn:")}
     kinds = sorted({each.launch.instance_type for each in groups if each.launch})
@@ -438,7 +436,7 @@ def allowed(statements: Sequence[Mapping[str, Any]]) -> str:
 
 
 def encoded(text: str) -> str:
-    """Return user data as EC2 takes it."""
+    """Return user data in the encoding of EC2."""
     return b64encode(text.encode()).decode()
 
 

@@ -34,7 +34,7 @@ class Owner(pulumi.ComponentResource):
         )
 
     def role_terms(self) -> dict[str, Any]:
-        """Return the arguments that the account's owners ask of every role; None for those that they do not ask."""
+        """Return the arguments that the account's owners require for every role; None for others."""
         return {
             "path": self.account.role_path or None,
             "permissions_boundary": self.account.permissions_boundary or None,

@@ -65,7 +65,7 @@ class Place(Owner):
     def _network(
         self, name: str, network: Network, opts: ResourceOptions
     ) -> tuple[Output[str], Mapping[str, ec2.Subnet | ExistingPart]]:
-        """Return the VPC's id and the subnets: the owners', or new ones."""
+        """Return the VPC's id and the subnets, existing or new."""
         if existing := self._existing:
             found = {each.name: self._given(existing.subnet(each.name).id) for each in network.subnets}
             return Output.from_input(existing.vpc), found
@@ -101,11 +101,12 @@ class Place(Owner):
     def _groups(
         self, name: str, opts: ResourceOptions
     ) -> tuple[ec2.SecurityGroup | ExistingPart, ec2.SecurityGroup | ExistingPart, list[pulumi.Resource]]:
-        """Return the groups of nodes and of storage, with the rules that were made for them.
+        """Return the security groups of nodes and of storage, with the rules created for them.
 
         EFA carries traffic only if the security group allows everything to and from itself by its own id. File systems
         reached over EFA need the same rules (EC2 User Guide, "Get started with EFA"; FSx for Lustre User Guide, "File
-        system access control"; read 2026-11-22). Groups of the owners have them, or the plan says that they lack them.
+        system access control"; read 2026-11-22). Existing groups have them, or a finding of the plan says that they are
+        missing.
         """
         if (existing := self._existing) and existing.nodes_group:
             return self._given(existing.nodes_group), self._given(existing.storage_group), []
@@ -126,7 +127,7 @@ class Place(Owner):
     def elsewhere(
         self, name: str, subnet: str, network: Network, opts: ResourceOptions, without: Sequence[str] = ()
     ) -> ec2.Subnet | ExistingPart:
-        """Return a subnet in another zone: the owners', or a new one.
+        """Return a subnet in another zone, existing or new.
 
         Ignore changes of the zone: a zone that opens later is no reason to move.
         """
@@ -182,10 +183,10 @@ class Place(Owner):
 
 
 def _layout(network: Network) -> str:
-    """Return a text that changes with the ranges and the zone of subnets.
+    """Return a text that changes with the ranges and the zone of subnets, so that the whole network is recreated.
 
-    Then the whole network is made anew. In the same one a new subnet would overlap an old one, which EC2 refuses
-    (CreateSubnet in botocore 1.44.5, read 2026-11-28): subnets that come and go share the range of file systems.
+    In the same network a new subnet would overlap an old one, which EC2 refuses (CreateSubnet in botocore 1.44.5, read
+    2026-11-28): new and old subnets share the range of file systems.
     """
     return ", ".join([network.zone, *(f"{each.name} {each.cidr}" for each in network.subnets)])
 

@@ -1,7 +1,7 @@
 """Renewal of outdated nodes of an AWS cluster: which nodes are outdated, and new disks or instances for them.
 
-An instance that is rare is kept: when only its image is outdated, it gets a new disk. When its launch settings are
-outdated, it ends, and its group starts another one. The head is in no group: the engine replaces it.
+A rare instance is kept: if only its image is outdated, it gets a new disk. If its launch settings are outdated, it
+ends, and its group starts another one. The head is in no group: the engine replaces it.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ _TAG_MAX = 256
 """Characters of a tag's value."""
 _ASKED_AT_ONCE = 50
 _ON_ITS_WAY, _FAILED = ("pending", "in-progress"), ("failed", "failed-detached")
-"""States of a disk replacement that is under way, and of one that has failed (Amazon EC2 API, ReplaceRootVolumeTask).
-AWS gives no reason for a failure."""
+"""States of a disk replacement: under way, and failed (Amazon EC2 API, ReplaceRootVolumeTask). AWS gives no reason for
+a failure."""
 
 
 def outdated(plan: Plan, content: str) -> dict[str, str]:
@@ -72,7 +72,7 @@ def condemn(plan: Plan, names: Collection[str], why: str, machine: bool = False)
 
 
 def _wanted(api: Api, plan: Plan, content: str) -> list[tuple[ClusterInstance, str]]:
-    """Return the nodes that always run, each with the template that it should be made from."""
+    """Return the permanent nodes, each with its present template."""
     templates = {group.name: tags.template(group, plan.release, content) for group in plan.stamped}
     static = {node.name for group in plan.stamped for node in group.nodes[: group.count_min]}
     found = machines(api, plan.name)
@@ -103,7 +103,7 @@ def _stays(machine: ClusterInstance, wanted: str) -> bool:
 
 
 def _small(api: Api, plan: Plan, kept: Sequence[ClusterInstance]) -> dict[str, str]:
-    """Return the nodes that can have no new disk, by name, and why.
+    """Return the nodes that cannot get a new disk, by name, with the reason.
 
     AWS creates no root volume smaller than the old one (EC2 User Guide, "Replace the root volume for an Amazon EC2
     instance", read 2026-11-27). Nodes of pools without accelerators get another instance instead. For rare instances
@@ -231,7 +231,7 @@ def _lost(api: Api, away: Mapping[str, ClusterInstance], disks: Mapping[str, _Di
     what = f"cannot read the state of the new disks of {', '.join(waiting.values())}"
     found = _tasks(api, what, [away[name].id for name in waiting.values()])
     return {
-        waiting[task]: f"{waiting[task]}: AWS says of {task}, which was to replace it: {each['TaskState']}"
+        waiting[task]: f"{waiting[task]}: AWS says of {task}, the replacement: {each['TaskState']}"
         for each in found
         if each["TaskState"] in _FAILED and (task := each["ReplaceRootVolumeTaskId"]) in waiting
     }

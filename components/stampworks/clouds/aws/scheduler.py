@@ -32,7 +32,7 @@ _UNAVAILABLE_MAX = 100
 # Credentials with EKS Pod Identity", read 2026-11-24).
 _OF_BUCKETS, _ACCOUNT_OF_BUCKETS = "aws-mountpoint-s3-csi-driver", "s3-csi-driver-sa"
 _MINIMAL = "update_strategy" in eks.NodeGroupUpdateConfigArgsDict.__annotations__
-"""Whether the SDK can replace nodes without starting new ones first, for which no capacity would be left. 6.83
+"""Whether the SDK can replace nodes without additional ones, for which there may be no capacity. Version 6.83
 cannot."""
 
 
@@ -45,8 +45,8 @@ class ControlPlane(pulumi.ComponentResource):
 
     id: Output[str]
     address: Output[str]
-    """Address of the server: a name that resolves to the cluster's network inside it, and to the public address, if
-    there is one, outside."""
+    """Address of the server: a name that resolves to the cluster's network inside it, and to the public address
+    outside, if it has one."""
     kubeconfig: Output[str]
     """Kubeconfig of the account that created the cluster. It gets a token from AWS at each call and holds no secret."""
     identity: Output[str]
@@ -123,7 +123,7 @@ class ControlPlane(pulumi.ComponentResource):
     def _cluster(self, opts: ResourceOptions) -> eks.Cluster:
         name, plan, place = self._name, self.plan, self.place
         own = place.tags("control-plane")
-        logs = cloudwatch.LogGroup(  # EKS would create it without an end of retention
+        logs = cloudwatch.LogGroup(  # EKS would create it with unlimited retention
             f"{name}-control-plane",
             name=f"/aws/eks/{plan.name}/cluster",
             retention_in_days=_LOG_DAYS,
@@ -154,8 +154,8 @@ class ControlPlane(pulumi.ComponentResource):
             enabled_cluster_log_types=[*_LOGS],
             upgrade_policy={"support_type": "EXTENDED"},  # an upgrade is a declared change; do not let EKS decide
             tags=own,
-            # EKS keeps a cluster in its VPC (UpdateClusterConfig in botocore 1.44.5, read 2026-11-28). Another one has
-            # its name, and comes after it.
+            # EKS keeps a cluster in its VPC (UpdateClusterConfig in botocore 1.44.5, read 2026-11-28). A replacement
+            # has the same name, and comes after it.
             opts=ResourceOptions.merge(
                 opts,
                 ResourceOptions(
@@ -289,7 +289,7 @@ class ControlPlane(pulumi.ComponentResource):
 
 
 class NodePool(pulumi.ComponentResource):
-    """Members of one group: a managed node group of fixed size, from our launch template."""
+    """Members of a group: a managed node group of fixed size, from the toolkit's launch template."""
 
     id: Output[str]
     generation: Output[str]
@@ -382,8 +382,8 @@ def _updates(unavailable: int) -> eks.NodeGroupUpdateConfigArgsDict:
 def _patience(count: int, at_once: int) -> pulumi.CustomTimeouts:
     """Return the timeout of an update: an hour for each batch of nodes.
 
-    EKS waits up to a quarter of an hour for the pods of a batch alone. The default is an hour for all batches
-    (terraform-provider-aws, node_group.go, read 2026-11-26). After that the provider gives up while EKS goes on.
+    EKS alone waits up to a quarter of an hour for the pods of a batch. The default is an hour for all batches
+    (terraform-provider-aws, node_group.go, read 2026-11-26). After that the provider gives up while EKS continues.
     """
     return pulumi.CustomTimeouts(update=f"{-(-count // at_once)}h")
 

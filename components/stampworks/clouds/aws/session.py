@@ -1,4 +1,4 @@
-"""Calls to AWS: a call returns the whole answer, or raises the reason why there is none."""
+"""Calls to AWS: a call returns the complete answer, or raises the reason for a missing one."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class AwsUnansweredError(errors.UnansweredError):
         self.code = code
         """AWS's error code; empty if AWS sent none."""
         self.silent = silent
-        """Whether no answer came at all, so that asking the same service again is of no use."""
+        """Whether no answer arrived at all, so that another request to the same service is useless."""
         self.encoded = encoded
         """Reason of a denial, which only AWS can decode; empty if AWS gave none."""
 
@@ -100,7 +100,7 @@ class Api:
         return ""
 
     def need(self, what: str, action: str, **parameters: Any) -> dict[str, Any]:
-        """Call an action that the step cannot do without. Raise AwsError, which says what cannot be done."""
+        """Call an action that a step requires. Raise AwsError, which names the step."""
         try:
             return self._patiently(action, **parameters)
         except AwsUnansweredError as error:

@@ -43,10 +43,10 @@ def create(
 
 
 def _show(name: str, place: Place, storage: Storage, made: Any, bucket: Any) -> None:
-    """Show all of a bucket as the root of the file system.
+    """Show a whole bucket as the root of the file system.
 
     An object deleted in the bucket is deleted in the file system. A file deleted in the file system stays in the
-    bucket: a user who clears a file system means only that.
+    bucket: cleaning a file system must not delete the source.
     """
     fsx.DataRepositoryAssociation(
         name,
@@ -165,14 +165,14 @@ def _zfs(name: str, place: Place, storage: Storage, opts: ResourceOptions) -> fs
         automatic_backup_retention_days=_BACKUP_DAYS if "backups" in storage.features else 0,
         copy_tags_to_backups=True if "backups" in storage.features else None,
         kms_key_id=place.key,
-        skip_final_backup=not storage.protect,  # no one needs that backup, and it would be billed
+        skip_final_backup=not storage.protect,  # such a backup has no use, and would be billed
         tags=place.tags(storage.name),
         opts=opts,
     )
 
 
 def _bucket(name: str, place: Place, storage: Storage, opts: ResourceOptions) -> pulumi.Resource:
-    # AWS deletes no bucket that holds objects. An unprotected bucket goes with its contents, as a file system does
+    # AWS deletes no bucket that holds objects. An unprotected bucket is deleted with its contents, like a file system
     goes = None if storage.protect else True
     made = bucket.private(name, place, storage.name, opts, expiry=_expiry(storage), force_destroy=goes)
     place.buckets.append(made)

@@ -19,7 +19,7 @@ _WAS: Final = "was "
 PLACES: Final = "stampworks:places"
 """Domains of AWS's network around the node, outermost first, separated by spaces."""
 TEMPLATE: Final = "stampworks:template"
-"""Digest of the template that the node was made from. Its disk part is empty until a new disk has come."""
+"""Digest of the node's template. Its disk part is empty until a new disk exists."""
 ELASTIC: Final = "stampworks:elastic"
 """Purchase of an elastic node, which starts and stops with the work. Nodes that always run do not have this tag."""
 CONDEMNED: Final = "stampworks:condemned"
@@ -55,7 +55,7 @@ def of_machine(template_: str) -> str:
 
 
 def was(host_key: str) -> str:
-    """Return the mark for the host key of a disk that goes, so that its reader waits for another key."""
+    """Return the mark of the host key on an old disk, so that its reader waits for another key."""
     return _WAS + host_key.removeprefix(_WAS)
 
 

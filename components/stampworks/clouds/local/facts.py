@@ -12,7 +12,7 @@ PROGRAM = Path(__file__).with_name("loopback.py")
 
 
 TRIES = 3
-"""Attempts, of which the best counts. Other processes only make a result smaller."""
+"""Number of attempts, of which the best counts. Other processes only reduce a result."""
 
 
 def measure_loopback() -> int:

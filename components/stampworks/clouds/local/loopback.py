@@ -1,6 +1,7 @@
-"""Measure the rate of a veth pair between two network namespaces, and print bits per second.
+"""Measure the rate of a veth pair between two network namespaces, and print bits per second. facts.py runs this program
+in a separate network namespace.
 
-facts.py runs this program in a network namespace of its own. It starts itself again in a second one.
+It starts itself again in a second one.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import time
 
 SECONDS = 0.8
 WINDOW_S = 0.1
-"""Seconds of one window. The best window shows the link; in others another process had the processor."""
+"""Seconds of a window. The best window shows the link; in others another process used the CPU."""
 SENDER, RECEIVER, PORT = "192.0.2.1", "192.0.2.2", 5001
 CHUNK = bytes(1 << 17)
 

@@ -18,12 +18,12 @@ from stampworks.plan import Group, Member, Network, Node, Rail, Release, Roster
 
 
 def network_spec(network: Network) -> NetworkSpec:
-    """Return the network of a plan as the room takes it."""
+    """Return the network of a plan in the room's types."""
     return NetworkSpec(network.management_cidr, network.gateway, network.pods.cidr if network.pods else "")
 
 
 def rail_specs(rails: Iterable[Rail]) -> list[RailSpec]:
-    """Return the rails of a plan as the room takes them."""
+    """Return the rails of a plan in the room's types."""
     return [_rail_spec(rail) for rail in rails]
 
 
@@ -33,7 +33,7 @@ def _rail_spec(rail: Rail) -> RailSpec:
 
 
 def group_spec(group: Group) -> GroupSpec:
-    """Return a group of a plan as the room takes it."""
+    """Return a group of a plan in the room's types."""
     volumes = tuple(VolumeSpec(volume.name, volume.mount) for volume in group.volumes)
     return GroupSpec(
         tuple(_node_spec(node) for node in group.nodes), group.machine.name, group.machine.accelerators, volumes

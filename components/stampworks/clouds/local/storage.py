@@ -37,7 +37,7 @@ def create_volume(
     protect: bool,
     opts: pulumi.ResourceOptions,
 ) -> LocalVolume:
-    """Create a disk for the one member of a group. It stays when the node gets a new root disk."""
+    """Create a disk for the only member of a group. It stays when the node gets a new root disk."""
     (node,) = group.nodes
     guarded = _guarded(opts, protect=protect)
     return LocalVolume(name, cluster=cluster, claim=place.claim, name=volume.of_node(node.name), opts=guarded)

@@ -1,7 +1,7 @@
 """Models of a declaration: the fields of a cluster, and the effects of their changes.
 
-Each field has a description, which doubles as the hint of an error message, and a change policy. Of a list, the policy
-says what adding or removing an entry does; of a section, it is the strictest of its fields.
+Each field has a description, which doubles as the hint of an error message, and a change policy. For a list, the policy
+is that of adding or removing an entry; for a section, it is the strictest of its fields.
 """
 
 from stampworks.declaration.models.addons import AddOns

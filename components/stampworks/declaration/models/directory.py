@@ -37,14 +37,14 @@ class Directory(Section):
     )
     ca: Certificates = Field(
         default="",
-        description="The certificates that vouch for the server, as PEM or {file: certs/ca.pem}; without any, those "
+        description="The certificates of the server's authority, as PEM or {file: certs/ca.pem}; without any, those "
         "that the nodes' distribution trusts.",
         json_schema_extra=IN_PLACE,
     )
     bind: DistinguishedName = Field(
         default="",
-        description="The entry as which nodes ask; its password is the stack's secret stampworks:directoryPassword. "
-        "Without it they ask as nobody.",
+        description="The entry as which nodes bind; its password is the stack's secret stampworks:directoryPassword. "
+        "Without it they bind anonymously.",
         json_schema_extra=IN_PLACE,
     )
     group_members: Literal["names", "entries"] = Field(

@@ -14,7 +14,7 @@ Purpose = Literal["nodes", "storage", "database"]
 
 
 class ExistingSubnet(Section):
-    """A subnet of the existing network, for one purpose in one zone."""
+    """A subnet of the existing network, for a purpose in a zone."""
 
     purpose: Purpose = Field(
         description="Purpose: nodes, storage (file systems), or a managed database.",
@@ -79,7 +79,7 @@ class InstanceProfiles(Section):
 
 
 class AccountTerms(Section):
-    """Terms of the account's owners for all that a cluster makes in it."""
+    """Requirements of the account's owners for all resources of a cluster."""
 
     key: PartId = Field(
         default="",

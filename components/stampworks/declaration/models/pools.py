@@ -24,7 +24,7 @@ class Fallback(Section):
 
 
 class Pool(Section):
-    """Nodes of one machine."""
+    """Nodes of the same machine."""
 
     name: PoolName = Field(
         description="Name of the pool, and first part of the names of its nodes (<pool>-001, ...).",

@@ -36,7 +36,7 @@ class Budget(Section):
 
 
 class Logs(Section):
-    """Logs of nodes, kept where they outlive them."""
+    """Logs of nodes, stored outside of the nodes."""
 
     days: int | None = Field(
         default=None,
@@ -67,7 +67,7 @@ class Role(Section):
 
 
 class Check(Section):
-    """A look of your own at whether a node is well: a script that prints a line and exits 0 (well) or 1 (not well)."""
+    """Your own check of a node's health: a script that prints a line and exits 0 (healthy) or 1 (unhealthy)."""
 
     path: OwnCheck = Field(
         description="Its file, from the folder of this file; its name without an ending is the check's name.",
@@ -126,14 +126,14 @@ class Proof(Section):
 
 
 class Roll(Section):
-    """Renewal of running nodes for settings that only apply at boot, such as a new release: in waves, each within one
+    """Renewal of running nodes for settings that only apply at boot, such as a new release: in waves, each within a
     leaf."""
 
     max_unavailable_percent: int = Field(
         default=25,
         ge=1,
         le=100,
-        description="Largest part of a pool's nodes out of service at once, in percent; one always may be.",
+        description="Largest part of a pool's nodes out of service at once, in percent; one node is always allowed.",
         json_schema_extra=IN_PLACE,
     )
     jobs: Literal["wait", "requeue"] = Field(

@@ -1,4 +1,4 @@
-"""Scheduler of jobs, users who may submit them, and its rules."""
+"""Scheduler of jobs, its users, and its rules."""
 
 from __future__ import annotations
 

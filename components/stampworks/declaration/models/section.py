@@ -18,17 +18,17 @@ ROLL: Final[dict[str, Any]] = {CHANGE_KEY: "roll"}
 REPLACE: Final[dict[str, Any]] = {CHANGE_KEY: "replace"}
 """A change replaces the described resource."""
 REFUSE: Final[dict[str, Any]] = {CHANGE_KEY: "refuse"}
-"""Data or state would be lost, so that it takes another cluster, or a migration by hand."""
+"""Data or state would be lost: the change needs another cluster, or a manual migration."""
 
 # YAML has lists where a frozen model has tuples; everything inside them is as strict as elsewhere.
 FromList = Strict(False)
 
 
 class Section(BaseModel):
-    """A part of the declaration: frozen, with no unknown keys, and no value taken for another type.
+    """A part of the declaration: frozen, without unknown keys or implicit conversions.
 
-    One that a Python program makes is judged when the whole declaration is there, not before: then everything that is
-    wrong comes out together, as it does for a file, and each problem by its path.
+    A part built in Python is validated with the whole declaration, not before: then all problems are reported together,
+    as for a file, each with its path.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, defer_build=True)

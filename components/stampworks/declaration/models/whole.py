@@ -88,7 +88,7 @@ class Declaration(Section):
     )
     directory: Directory = Field(
         default=Directory(),
-        description="People and groups whose accounts are kept elsewhere.",
+        description="A directory with people and groups, such as LDAP.",
         json_schema_extra=REFUSE,
     )
     scheduler: Scheduler = Field(

@@ -26,7 +26,7 @@ SECONDS = "stampworks/simulated-seconds"
 ended."""
 
 ASKED: Mapping[str, str] = {"trainer": "trainjobs", "mpi-operator": "mpijobs"}
-"""Optional add-ons -> the jobs that they bring."""
+"""Optional add-ons -> the jobs that they support."""
 _TITLES = {"kueue": "Kueue", "jobset": "JobSet", "trainer": "Trainer", "mpi-operator": "the MPI operator"}
 _DEFINITIONS = {
     "kueue": "crd/bases/*.yaml",
@@ -134,7 +134,7 @@ def _trainer(folder: Path) -> list[Daemon]:
 
 
 _OF_TRAINER = "run/trainer/k8s-webhook-server/serving-certs"
-"""Folder of the certificate of its webhooks: it looks only below the folder for temporary files."""
+"""Folder of its webhooks' certificate, which it searches only below the folder for temporary files."""
 
 
 def write_settings(folder: Path, kueue: Mapping[str, Any], asked_for: Sequence[str]) -> None:
@@ -168,7 +168,7 @@ def _settings_file(folder: Path, name: str) -> Path:
 
 
 def _stages() -> Iterator[str]:
-    """Yield the stages through which simulated nodes and pods go."""
+    """Yield the stages of simulated nodes and pods."""
     published = manifests("kwok")
     for name in ("node/fast/node-initialize", "node/heartbeat-with-lease/node-heartbeat-with-lease"):
         yield (published / f"{name}.yaml").read_text()
@@ -193,7 +193,7 @@ def install(room: Room, folder: Path, asked: Kubectl, asked_for: Sequence[str]) 
         asked.apply(f"cannot install {name}", _kinds(name, authority))
     # kubectl gives up at once on a kind that the server does not list yet
     wait = ["wait", "--for=condition=Established", "crd", "--all", "--timeout=60s"]
-    asked.until(room, (), f"the server does not take the kinds of {' and '.join(there)}", wait)
+    asked.until(room, (), f"the server does not accept the kinds of {' and '.join(there)}", wait)
     _remove(room, folder, asked, [name for name in ASKED if name not in asked_for])
     for daemon in parts(folder, asked_for):
         if daemon.name == _KWOK and not daemons.runs(room, daemon):
@@ -225,11 +225,11 @@ def _remove(room: Room, folder: Path, asked: Kubectl, left: Sequence[str]) -> No
 def _let_go(room: Room, asked: Kubectl) -> None:
     """End kwok and delete its leases.
 
-    Each kwok has another name, and takes a node over only when the old lease has ended. Kubernetes gives the node up
-    earlier, and Kueue the gang on it. Kubelets renew their leases within seconds.
+    Each kwok has another name, and takes over a node only after the old lease has ended. Kubernetes and Kueue would
+    give up the node and its gang earlier. Kubelets renew their leases within seconds.
     """
     daemons.end(room, [_KWOK])
-    asked.said("cannot have other hands take the simulated nodes", ["delete", "--raw", _LEASES])
+    asked.said("cannot hand over the simulated nodes to another controller", ["delete", "--raw", _LEASES])
 
 
 def _hook(name: str, kind: str) -> str:
@@ -237,7 +237,7 @@ def _hook(name: str, kind: str) -> str:
 
 
 def _kinds(name: str, authority: str) -> Iterator[dict[str, Any]]:
-    """Yield the resource definitions as the developers publish them.
+    """Yield the resource definitions published by the developers.
 
     For definitions with several versions, the add-on's webhook converts the stored one.
     """

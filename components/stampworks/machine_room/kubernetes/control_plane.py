@@ -52,22 +52,22 @@ class Addresses:
     services: str
     """Range of services."""
     pods: str = ""
-    """Range of pods; empty where no node runs any."""
+    """Range of pods; empty if no node runs pods."""
     pods_of_node: int = 0
-    """Addresses of the pod range that a node takes."""
+    """Addresses of the pod range for a node."""
 
 
 @dataclass(frozen=True)
 class ControlPlaneState:
-    """State of a control plane at one moment."""
+    """State of a control plane."""
 
     kubeconfig: str
     bootstrap: str
     """Kubeconfig with which a machine asks to become a node."""
     authority: str
-    """Digest of the authority. With another one, certificates of an earlier authority are no longer accepted."""
+    """Digest of the certificate authority. Certificates of an earlier authority are no longer accepted."""
     identity: str
-    """Identity of the Kubernetes. Another one has none of the objects of this one."""
+    """Identity of the Kubernetes. Another identity has none of these objects."""
     drift: tuple[str, ...]
 
 
@@ -210,7 +210,7 @@ def _names(addresses: Addresses, asked_for: Sequence[str]) -> tuple[str, ...]:
 def _see_that_they_run(room: Room, parts: Sequence[str]) -> None:
     """Raise RoomError for a part that has ended.
 
-    Some parts are idle until pods need them, and only the next look would miss them.
+    Some parts are idle until pods need them, so that only the next look would notice.
     """
     for name in daemons.dead(room, parts):
         raise RoomError(room.name, f"{name} has ended", daemons.last_words(room, name), AGAIN)
@@ -219,7 +219,7 @@ def _see_that_they_run(room: Room, parts: Sequence[str]) -> None:
 def _state(folder: Path, drift: tuple[str, ...]) -> ControlPlaneState:
     bootstrap = folder / "bootstrap.conf"
     said = bootstrap.read_text() if bootstrap.exists() else ""
-    # The signing key of service accounts is made once, and goes with all other data of the cluster.
+    # The signing key of service accounts is created once, and deleted with all other data of the cluster.
     authority, identity = (_digest(folder / "pki" / name) for name in ("ca.crt", "accounts.key"))
     return ControlPlaneState((folder / "admin.conf").read_text(), said, authority, identity, drift)
 
@@ -338,7 +338,7 @@ def _ranges(addresses: Addresses) -> list[str]:
 
 
 def _joining() -> Iterator[dict[str, Any]]:
-    """Yield the rights for joining: the bootstrap certificate gets a node's own, and that one can be renewed."""
+    """Yield the rights for joining: the bootstrap certificate gets a node's own, which can be renewed."""
     clients = "system:certificates.k8s.io:certificatesigningrequests"
     for name, role, group in (
         ("join", "system:node-bootstrapper", _NODES_TO_BE),

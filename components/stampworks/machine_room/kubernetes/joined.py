@@ -36,7 +36,7 @@ class JoinedPool:
     """Addresses by the name of each node."""
     labels: Mapping[str, Mapping[str, str]]
     accelerators: Mapping[str, str]
-    """Simulated accelerators, which no device plug-in reports; empty for a machine with real ones."""
+    """Simulated accelerators, which no device plugin reports; empty for a machine with real ones."""
 
 
 def pool_of(
@@ -45,7 +45,7 @@ def pool_of(
     labels: Mapping[str, Mapping[str, str]],
     capacity: Mapping[str, str],
 ) -> JoinedPool:
-    """Return the pool. A kubelet reports the real resources itself, so that only simulated ones are kept."""
+    """Return the pool. A kubelet reports real resources itself, so that only simulated ones are kept."""
     own = {node: labels[node] for node in addresses}
     return JoinedPool(name, addresses, own, {resource: each for resource, each in capacity.items() if "/" in resource})
 
@@ -127,9 +127,9 @@ def _taints(asked: Kubectl) -> dict[str, set[str]]:
 
 
 def bury(cluster: str, names: Sequence[str]) -> None:
-    """Delete the pods of nodes, which frees what they used.
+    """Delete the pods of nodes, which frees their resources.
 
-    Kubernetes does so by itself only for nodes whose names are not used again.
+    Kubernetes does this only for nodes whose names are not used again.
     """
     if not names:
         return
@@ -166,7 +166,7 @@ def _pool_nodes(asked: Kubectl, pool: JoinedPool) -> dict[str, dict[str, Any]]:
 
 
 def _label(asked: Kubectl, pool: JoinedPool, found: Mapping[str, Mapping[str, Any]]) -> None:
-    """Label nodes that are known. An object for a node that never came would count as that node."""
+    """Label known nodes. An object for a node that never joined would count as that node."""
     late = [name for name, node in found.items() if any(_node_drift(pool, name, node))]
     if late:
         asked.apply("cannot label nodes", [_node(pool, name) for name in late])

@@ -30,7 +30,7 @@ class Kubectl:
     config: Path
 
     def until(self, room: Room, parts: Iterable[str], late: str, words: Iterable[str], text: str = "") -> None:
-        """Repeat a request until it succeeds. Give up when one of these daemons has ended, or after a time limit."""
+        """Repeat a request until it succeeds. Give up after the end of one of these daemons, or after a time limit."""
         parts, words, deadline = tuple(parts), tuple(words), time.monotonic() + _READY_S
         while (done := self._run(words, text, _LOOK_S)).returncode:
             gone = daemons.dead(room, parts)
@@ -77,7 +77,7 @@ class Kubectl:
 
 def command(config: Path) -> tuple[str, ...]:
     """Return the start of a command for the server that a file names."""
-    # a cache of its own: what kubectl caches of this server is wrong for the next one at the same port
+    # a separate cache: kubectl's cached answers of this server are wrong for the next one at the same port
     return program("kubectl"), f"--kubeconfig={config}", f"--cache-dir={config.parent / 'run' / 'kubectl'}"
 
 

@@ -34,7 +34,7 @@ class SimulatedPool:
 
 
 def ensure(cluster: str, pool: SimulatedPool, leave: Sequence[str], progress: Progress) -> None:
-    """Bring the nodes to their declared state, and remove those that leave."""
+    """Bring the nodes to their declared state, and remove leaving ones."""
     asked = control_plane.kubectl(cluster)
     _delete(asked, leave)
     asked.apply("cannot make nodes", [_node(pool, name) for name in pool.labels])
@@ -81,7 +81,7 @@ def _wrong(node: Mapping[str, Any], pool: SimulatedPool, name: str) -> Iterator[
         if said.get(key) != value:
             yield f"label {key} is {said.get(key, 'missing')}, not {value}"
     if _other_machine(node, pool):
-        yield "without what its machine has"
+        yield "without the resources of its machine"
     ready = any(each["type"] == "Ready" and each["status"] == "True" for each in node["status"].get("conditions", ()))
     if not ready or any(each["key"] == _NOT_READY for each in node["spec"].get("taints", ())):
         yield "not ready"

@@ -1,4 +1,4 @@
-"""Ask the server of a Kubernetes through kubectl, and read its objects."""
+"""Send requests to the server of a Kubernetes through kubectl, and read its objects."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from stampworks.schedulers.topology.kubernetes import HOSTNAME
 
 _TIMEOUT_S = 120
 _SOON_S, _AT_MOST_S = 5, 20
-"""Limit for one request, and for the several that kubectl makes of one command."""
+"""Limit for a request, and for the several requests of a kubectl command."""
 _NEW_S, _AGAIN_S = 300.0, 5.0
 """Seconds that a new server may be silent, and seconds between tries."""
 _FAILED_THERE = "command terminated with exit code"
@@ -76,19 +76,19 @@ def user_config(plan: Plan, user: str) -> str:
 def kubectl_with(config: Path) -> tuple[str, ...]:
     """Begins a command that asks the server that a file names."""
     if program := shutil.which("kubectl"):
-        # answers that kubectl has kept of another server at the same address is wrong for this one
+        # kubectl's cached answers of another server at the same address are wrong for this one
         return (program, f"--kubeconfig={config}", f"--cache-dir={config.with_suffix('.cache')}")
     raise UnknownError("there is no kubectl on this machine", "install it")
 
 
 def _access(cloud: str) -> Access | None:
-    """Return the way to a Kubernetes of a cloud; None where no component makes one."""
+    """Return the route to a Kubernetes of a cloud; None if no component makes one."""
     own = CLOUDS[cloud].kubernetes if cloud in CLOUDS else None
     return own.access() if own else None
 
 
 def config_of(roster: Roster | None) -> Path | None:
-    """Return the kubeconfig of a user who asks with a connection; None for an administrator."""
+    """Return the kubeconfig of a user with a connection; None for an administrator."""
     if roster is None or roster.user in ("", "root"):
         return None
     return Path(roster.identity_file)
@@ -127,7 +127,7 @@ class KubernetesApi:
 
     def awaited(self, progress: Callable[[str], None]) -> None:
         """Wait until the server answers. A cloud reports a new one before its name resolves, or before it listens."""
-        _ = self._kubectl  # waiting does not help where it is missing
+        _ = self._kubectl  # waiting does not help if it is missing
         until = time.monotonic() + _NEW_S
         while True:
             try:
@@ -187,7 +187,7 @@ class KubernetesApi:
         raise RefusedError(f"{whole} refused: {why}", "stampworks status")
 
     def remedy(self, why: str) -> str:
-        """Return a remedy where no answer came for this reason: its cloud knows."""
+        """Return the cloud's remedy for a missing answer with this reason."""
         access = _access(self._place[0])
         return access.remedy(why) if access else start()
 
@@ -203,7 +203,7 @@ def conditions(each: Manifest) -> dict[str, Manifest]:
 
 
 def is_true(each: Manifest, kind: str) -> bool:
-    """Whether the condition of this type is true; a missing one is not."""
+    """Whether the condition of this type is true; a missing condition is not."""
     return conditions(each).get(kind, {}).get("status") == "True"
 
 
@@ -213,13 +213,13 @@ def ready(node: Manifest) -> bool:
 
 
 def owner(metadata: Manifest) -> str:
-    """Return the object that a workload stands for, whose name a user has chosen."""
+    """Return the object behind a workload, whose name a user has chosen."""
     owners = maps_at(metadata, "ownerReferences")
     return text_at(owners[0] if owners else metadata, "name")
 
 
 def looks_at_files(each: Manifest) -> bool:
-    """Return whether a workload or pod is only for reading files: it is no job, and ends by itself."""
+    """Return whether a workload or pod only reads files: it is no job, and ends by itself."""
     return owner(each["metadata"]).startswith(FILES)
 
 

@@ -1,10 +1,10 @@
-"""Read folders of runs in a pod with the same mounts as their pods, when nodes have no programs of ours.
+"""Read folders of runs in a pod with the same mounts as their pods, if nodes have no programs of the toolkit.
 
-It is in the namespace of proofs, on whichever node, takes nothing of it, and ends by itself. Its name has a digest of
-what it is made from: one from another image, or with other claims, serves those who declare that. It has the time, too:
-there is another one before it ends, for whoever follows a run would be looking through it just then. A claim cannot go
-for as long as a pod has it that Kubernetes knows, whether that has ended or not: whoever opens one removes those that
-are over, and an `up` that makes other claims removes all.
+The pod is in the namespace of proofs, on any node, uses none of its resources, and ends by itself. Its name has a
+digest of its inputs, so that a pod of another image or other claims serves their own declarations. The name has the
+time, too: another pod starts before this one ends, because a reader may be following a run. A claim cannot be deleted
+while Kubernetes knows a pod with it, even an ended one: opening a pod removes ended ones, and an `up` with other claims
+removes all.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def close(server: KubernetesApi) -> None:
 
 
 def close_of_users(server: KubernetesApi) -> None:
-    """Delete the pods that look at files for users."""
+    """Delete the pods that read files for users."""
     which = ["jobs.batch", "--all-namespaces", f"--selector={FILES_LABEL}"]
     server.said(["delete", *which, "--ignore-not-found", "--wait=false"])
 

@@ -1,13 +1,12 @@
-"""Proving nodes of a Kubernetes: a taint keeps others away, and programs start in pods that are pinned to their nodes.
+"""Proving nodes of a Kubernetes: a taint keeps other pods away, and programs start in pods that are pinned to their
+nodes.
 
-What Slurm has its reservation for is a Lease here, so that two proofs take turns. A job's pods go where the scheduler
-has them, which is not where it may be asked to put them while a node takes no pods: these name their node.
-
-Where nodes have our programs, a proof's pod enters the node that it is on: what is measured is what a node is, in the
-same way whichever scheduler the node has. In what a pod has of a node's directories one that is not mounted there looks
-as one that is, and the node's packages, accelerators and limits are not in it at all. Where nodes have none of them, a
-pod is as one of a run, from the same image, with the same claims and devices, but in the node's own network: what is
-measured is what jobs get, and a claim that cannot be mounted keeps the pod from starting, with the reason.
+A Lease replaces Slurm's reservation, so that proofs take turns. The scheduler places no pods on nodes that take none,
+so that these pods name their node. If nodes have programs of the toolkit, a proof's pod enters its node: the node
+itself is measured, in the same way for each scheduler. In a pod's view an unmounted directory looks like a mounted one,
+and packages, accelerators and limits of the node are missing. On other nodes a pod is like one of a run, with the same
+image, claims and devices, but in the node's network: it measures what jobs get, and a claim that cannot be mounted
+keeps it from starting, with the reason.
 """
 
 from __future__ import annotations
@@ -73,7 +72,7 @@ _PULLS = ("ErrImagePull", "ImagePullBackOff")
 _NOT_TO_BE_HAD = re.compile(
     r"not ?found|does not exist|unauthorized|forbidden|denied|authorization failed|no basic auth credentials", re.I
 )
-# An object that containerd could not make under load ("CreateContainerError") succeeds another time.
+# An object that containerd could not create under load ("CreateContainerError") may succeed another time.
 _CANNOT_START = ("CreateContainerConfigError", "ErrImageNeverPull", "ImageInspectError", "InvalidImageName")
 _OTHER_IMAGE = (
     "set scheduler.workloads_image to an image that these nodes may pull and can start, or permit the pull; for "
@@ -101,7 +100,7 @@ class KubernetesGround:
         self._stuck: dict[str, str] = {}
         """Nodes on which the last pod did not start, with the reasons."""
         self._hopeless: dict[str, tuple[float, str]] = {}
-        """Nodes whose kubelet reports a permanent failure: since when, and why."""
+        """Nodes whose kubelet reports a permanent failure: since when, and the reason."""
 
     def await_turn(self, patience_s: float, progress: Progress) -> None:
         """Wait until no other proof runs. Raise OperationError when patience is over."""
@@ -122,7 +121,7 @@ class KubernetesGround:
             time.sleep(_TURN_S)
 
     def look(self, names: Collection[str]) -> dict[str, NodeStanding]:
-        """Return the standing of nodes, after another health check of held ones: one may be well by now."""
+        """Return the state of nodes, after another health check of held ones: a node may be healthy by now."""
         held = self.held()
         if not self._subject.image:
             look_again(self._roster, [name for name in names if name in held and held[name].by == "health"])
@@ -140,7 +139,7 @@ class KubernetesGround:
         return lease is not None and not _is_over(lease)
 
     def take(self, names: Sequence[str]) -> bool:
-        """Take the lease; False when another proof was faster."""
+        """Take the lease; return False if another proof was faster."""
         self._holder = holder.ourselves()
         lease = _lease(self._holder, LEASE_S)
         verb = "create"
@@ -152,7 +151,7 @@ class KubernetesGround:
         except kubernetes.RefusedError as error:
             if verb == "create" and _GONE in str(error):
                 what = f"Kubernetes has no namespace {PROOF_NAMESPACE}, where proofs run"
-                raise OperationError(what, "`pulumi up --refresh` makes it anew") from error
+                raise OperationError(what, "`pulumi up --refresh` creates it again") from error
             if _NOT_OURS.search(str(error)):
                 return False
             raise
@@ -173,7 +172,7 @@ class KubernetesGround:
         if time.monotonic() + seconds + 60 > self._until:
             lasts, lease = int(seconds) + LEASE_S, self._lease()
             if not lease or _holder(lease) != self._holder:
-                what = f"this proof stood still so long that another one has taken its nodes of {self._server.cluster}"
+                what = f"this proof did not run for so long that another has taken its nodes of {self._server.cluster}"
                 raise OperationError(what, "run it again")
             renewed = _lease(self._holder, lasts)
             renewed["metadata"]["resourceVersion"] = lease["metadata"]["resourceVersion"]
@@ -294,7 +293,7 @@ class KubernetesGround:
         limit_s: float,
         progress: Progress = lambda _: None,
     ) -> Ended:
-        """None of its accelerators: nothing of the node but its processors."""
+        """Request no accelerators, only CPUs of the node."""
         ask = f"proof-{secrets.token_hex(4)}"
         pods = [self._pod(ask, rank, nodes, len(program), accelerators, limit_s) for rank in range(len(nodes))]
         items = [_told(ask, program), *pods]
@@ -330,7 +329,7 @@ class KubernetesGround:
             time.sleep(_POLL_S)
 
     def _printed(self, ask: str, pods: Sequence[Manifest], all_: bool) -> str:
-        """Return the output of pods, with their ranks; ask one by one where some have not printed anything yet."""
+        """Return the output of pods with their ranks; read the pods one by one if some have printed nothing yet."""
         which = (
             [[f"--selector={_ASK}={ask}", f"--max-log-requests={len(pods)}"]]
             if all_
@@ -393,7 +392,7 @@ class KubernetesGround:
 
 
 def _entering(container: Manifest) -> dict[str, Any]:
-    """Configure a container that enters its node and sees all that the node has."""
+    """Configure a container that enters its node and sees everything on it."""
     usr = {"name": "usr", "mountPath": "/usr", "readOnly": True}  # needed to enter the node's namespaces
     program = {**container, "securityContext": {"privileged": True}, "volumeMounts": [usr]}
     return {
@@ -437,8 +436,7 @@ def _is_over(lease: Manifest) -> bool:
 
 
 def _standing(node: Manifest, runs: Sequence[str], at_work: bool) -> NodeStanding:
-    """Return the state of a node. Without a running proof (`at_work`), the marks of one mean that it was
-    interrupted."""
+    """Return the state of a node. Without a running proof (`at_work`), its marks mean that a proof was interrupted."""
     found = kubernetes_nodes.standing(node, runs)
     if found.held or PROOF_TAINT not in taints(node) or at_work:
         return found
@@ -462,7 +460,7 @@ def _node_of(pod: Manifest) -> str:
 
 
 def _reason(pod: Manifest) -> str:
-    """Why its container waits, in a word of the kubelet's."""
+    """The kubelet's reason why its container waits."""
     return str(_state(pod).get("waiting", {}).get("reason", ""))
 
 
@@ -473,7 +471,7 @@ def _cannot(pod: Manifest) -> bool:
 
 
 def _waits(pod: Manifest) -> str:
-    """Why it has not begun, in Kubernetes' words."""
+    """Kubernetes' reason why it has not begun."""
     status, state = pod["status"], _state(pod)
     said = [status.get("message")]
     said += [

@@ -38,7 +38,7 @@ _NOT_STARTED = (
     *("ErrImagePull", "ImagePullBackOff", "ErrImageNeverPull", "InvalidImageName"),
     *("CreateContainerConfigError", "CreateContainerError", "RunContainerError"),
 )
-"""Why the container of a pod waits, in the kubelet's words, where it may wait for ever."""
+"""The kubelet's reasons why a container may wait for ever."""
 _ENDED: dict[str, State] = {"Completed": "finished", "Failed": "failed"}
 
 
@@ -66,12 +66,12 @@ class KubernetesJobs:
         return {**pods.files(job, self._plan, of), MANIFEST: json.dumps(pods.manifests(job, of)[0], indent=2) + "\n"}
 
     def submit_own(self, job: OwnJob, secrets: Mapping[str, str], after: Sequence[int | str]) -> str:  # noqa: ARG002
-        """Create the JobSet, or one for each task, and the Secret, which goes with them. Return the team and the
+        """Create the JobSet, or one for each task, and the Secret, which is deleted with them. Return the team and the
         name."""
         of = self._own(job)
         self._make_room(of.team, of.name, *self._tasks_of(of.team, of.name, job.user))
         secret = pods.secret_name(of.name)
-        # a user may delete a secret and not look at it: kubectl would, to wait
+        # a user may delete a secret but not read it, which kubectl would do to wait
         gone = ["delete", "secret", secret, f"--namespace={of.team}", "--ignore-not-found", "--wait=false"]
         self._server.said(gone)
         whole = pods.manifests(job, of)
@@ -93,12 +93,12 @@ class KubernetesJobs:
         return f"{of.team}/{of.name}"
 
     def _tasks_of(self, team: str, name: str, user: str) -> list[str]:
-        """Return the JobSets of an earlier array of this user. Anybody of the team may have written that label."""
+        """Return the JobSets of an earlier array of this user. Any member of the team may have written that label."""
         found = self._server.listed(_KIND, f"--namespace={team}", f"--selector={pods.ARRAY}={name}")
         return [_of(each, "name") for each in found if text_at(each, "metadata", "annotations", USER) == user]
 
     def _own(self, job: OwnJob) -> jobset.PodJob:
-        """The pods of a user's job: in the namespace of the account that it names, else of the user's first."""
+        """Return the pods of a user's job: in the namespace of its account, else of the user's first account."""
         machine = job.pools[0].machine
         out = tuple(member.name for member in self._roster.members if member.group in job.without)
         wanted = JobRequest(job.name, "job", job.folder, job.queue.name, job.file.nodes, out, machine, "", ())
@@ -145,7 +145,7 @@ class KubernetesJobs:
         return _in_arrays(made, [text_at(each, "metadata", "labels", pods.ARRAY) for each in found])
 
     def _stuck(self) -> dict[tuple[str, str], str]:
-        """Why pods that have their nodes do not start there, by team and run: an image may be none that there is."""
+        """Return why pods with assigned nodes do not start, by team and run: for example, an image may not exist."""
         found = {}
         for where in kubernetes_status.namespaces(self._plan, self._roster):
             for pod in self._server.listed("pods", where, f"--selector={_OF_JOBSET}"):
@@ -158,7 +158,7 @@ class KubernetesJobs:
 
     def cancel(self, job: Job) -> None:
         """Ask the programs to end, and end those that do not. Delete the object that created the JobSet, because it
-        would create another one, and objects printed with it. Tasks of an array that have ended stay."""
+        would create another, and objects printed with it. Ended tasks of an array stay."""
         team, _, name = str(job.id).partition("/")
         where = (f"--namespace={team}", "--wait=false", "--cascade=foreground")
         if tasks := [str(task.id).partition("/")[2] for task in job.tasks if task.state in AT_WORK]:
@@ -224,7 +224,8 @@ def pods_of(plan: Plan, roster: Roster, wanted: JobRequest, user: str) -> jobset
 
 
 def ask_storage(plan: Plan, roster: Roster, user: str, argv: Sequence[str], limit_s: float, given: str) -> str:
-    """Ask a pod where the nodes have no programs of ours, and else a node: both mount it. A user asks a pod of hers."""
+    """Ask a pod if the nodes have no programs of the toolkit, and else a node: both mount the storage. A user asks her
+    own pod."""
     if kubernetes.config_of(roster):
         return user_door.ask(plan, roster, argv, limit_s, given)
     if not plan.scheduler.workloads_image:
@@ -240,12 +241,12 @@ def _team(plan: Plan, user: User | None) -> str:
     if user and plan.scheduler.accounts:
         what = f"{user.name} has no account, and so no team whose nodes a run could use"
         raise InputError(what, f"write accounts: [{plan.scheduler.accounts[0].name}] at the user, and run pulumi up")
-    return min(team.name for team in scheduling.teams(plan))  # the order of accounts says nothing
+    return min(team.name for team in scheduling.teams(plan))  # the order of accounts has no meaning
 
 
 def _devices(plan: Plan, wanted: JobRequest) -> dict[str, str]:
-    """Return the devices of the fabric, where a plug-in offers them under a usual name or one from the plan: there
-    one is all of them."""
+    """Return the devices of the fabric, if a plugin offers them under a usual or planned name: a single device stands
+    for all NICs."""
     rails = max((pool.rails or 0 for pool in plan.pools if pool.machine == wanted.machine), default=0)
     if plan.fabric.kind == "efa":
         return {EFA: str(rails)} if rails else {}
@@ -311,7 +312,7 @@ def _job(found: Any, gang: kubernetes_status.Gang | None, through: bool) -> Job:
 
 
 def _in_arrays(found: Sequence[Job], arrays: Sequence[str]) -> tuple[Job, ...]:
-    """Return jobs, the tasks of an array as one; arrays are their labels."""
+    """Return jobs, with the tasks of an array as one; their labels identify arrays."""
     tasks: dict[tuple[str, str, str], list[Job]] = {}
     for job, array in zip(found, arrays, strict=True):
         is_task = array and job.task is not None

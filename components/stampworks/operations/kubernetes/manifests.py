@@ -17,7 +17,7 @@ from stampworks.schedulers.kubernetes import PROGRAMS_PATH
 
 
 def written_down(plan: Plan, kind: Kind, image: str, asked: jobs.RunRequest) -> list[dict[str, Any]]:
-    """All that `kubectl create` needs. `image` is one that has the programs; without it they are those of the nodes."""
+    """All objects for `kubectl create`. `image` is an image with the programs; without it, nodes provide them."""
     if not plan.scheduler.traits.runs_pods:
         what = (
             f"the scheduler of cluster {plan.name} is {plan.scheduler.traits.title}, which does not use these objects"

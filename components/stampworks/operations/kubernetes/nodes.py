@@ -24,7 +24,7 @@ from stampworks.text.reasons import STARTED_AGAIN, UNPROVEN, DrainReason, parsed
 HELD = "stampworks/held"
 """Annotation with the reason of a cordon, in the form of `stampworks.text.reasons`."""
 _REQUEUED = "stampworks/requeued"
-"""The annotation of a gang that a roll has stopped, for as long as it may not start again."""
+"""Annotation of a gang that a roll has stopped, until it may start again."""
 _JOBSET = "jobset.sigs.k8s.io/jobset-name"
 _SYSTEM = "kube-system"
 """Namespace of the system's pods, which no team has started: add-ons of a cloud run on any node with room."""
@@ -48,7 +48,7 @@ class KubernetesNodeState:
     held: DrainReason | None
     """Reason that keeps pods from it, with its author."""
     runs: tuple[str, ...]
-    """Pods and runs of people that it has, in words."""
+    """Pods and runs of users on it, in words."""
 
 
 def states(plan: Plan, names: Iterable[str]) -> tuple[KubernetesNodeState, ...]:
@@ -142,16 +142,16 @@ def wait_until_free(
 
 
 def give_back_own(server: KubernetesApi, names: Iterable[str]) -> None:
-    """Return the nodes that the toolkit still holds itself: a person may have held one since."""
+    """Return the nodes that the toolkit still holds itself: a person may hold one by now."""
     known = server.nodes()
     there = {name: held(known[name]) for name in names if name in known}
     let_in(server, [name for name, reason in there.items() if reason and reason.by == "stampworks"])
 
 
 def requeue(server: KubernetesApi, names: Sequence[str]) -> None:
-    """Requeue workloads: an inactive one stops, and waits for its turn again as soon as it is active.
+    """Requeue workloads: a deactivated workload stops, and waits for its turn once it is active again.
 
-    Whom an earlier roll has stopped, and was killed before it let go, bears the mark of it.
+    A mark identifies workloads that a killed roll has deactivated.
     """
     there = server.listed("pods,workloads.kueue.x-k8s.io", "--all-namespaces")
     gangs = {gang for pod in there if pod["kind"] == "Pod" and _stands_on(pod, names) for gang in _gangs_of(pod)}
@@ -194,7 +194,7 @@ def _is_on(workload: Manifest, names: Sequence[str], gangs: Collection[tuple[str
 
 
 def _still(server: KubernetesApi, stopped: Sequence[Manifest]) -> bool:
-    """Return whether Kueue has not stopped one of them yet: reactivated earlier, it would simply continue."""
+    """Return whether Kueue has not stopped one of them yet: reactivated too early, it would simply continue."""
     which = {_where(each) for each in stopped}
     there = server.listed("workloads.kueue.x-k8s.io", "--all-namespaces")
     return any(_where(each) in which and kubernetes.has_started(each) for each in there)
@@ -261,7 +261,7 @@ def hold(server: KubernetesApi, reasons: Mapping[str, DrainReason]) -> None:
     """Cordon nodes with a reason each. The caller decides whose reasons may be replaced."""
     for reason in dict.fromkeys(reasons.values()):
         names = [name for name, its in reasons.items() if its == reason]
-        if reason.by == "proof" and reason.text.startswith(UNPROVEN.text):  # a taint keeps no more of it
+        if reason.by == "proof" and reason.text.startswith(UNPROVEN.text):  # a taint keeps no more data
             server.said(["taint", "node", *names, f"{UNPROVEN_TAINT}=:NoSchedule", "--overwrite"])
             _uncordon(server, names)
         else:
@@ -289,8 +289,8 @@ def _uncordon(server: KubernetesApi, names: Sequence[str]) -> dict[str, dict[str
 
 def runs(server: KubernetesApi) -> dict[str, tuple[str, ...]]:
     """Return the work on each node: admitted gangs, even before their pods start, and other pods, including those of
-    gangs that make room and save their state. Kueue reserves all nodes of a gang until it ends, but a node that the
-    gang has lost runs nothing. Gangs do not count on unproven nodes: they wait there."""
+    preempted gangs that save their state. Kueue reserves all nodes of a gang until it ends, but a node that the gang
+    has lost runs nothing. Gangs do not count on unproven nodes: they wait there."""
     found: dict[str, list[str]] = {}
     gangs: set[tuple[str, str, str]] = set()
     there = server.listed("nodes,pods,workloads.kueue.x-k8s.io", "--all-namespaces")
@@ -330,10 +330,10 @@ def _is_of(pod: Manifest, team: str, gangs: set[tuple[str, str, str]]) -> bool:
 
 
 def _runs(pod: Manifest, born: Mapping[str, str]) -> bool:
-    """Return whether a pod runs a job. Pods of daemon sets, drivers of buckets and Kubernetes itself do not count, nor
-    does a pod that began before its node was made: it was on an earlier node of that name, and is not forgotten yet."""
+    """Return whether a pod runs a job. Pods of daemon sets, bucket drivers and Kubernetes itself do not count, nor do
+    pods older than their node: they ran on an earlier node of that name."""
     began, made = pod["status"].get("startTime", ""), born.get(pod["spec"].get("nodeName", ""), "")
-    if began and began < made:  # both in UTC and of one form
+    if began and began < made:  # both are in UTC and in the same format
         return False
     metadata = pod["metadata"]
     daemons = any(each["kind"] in ("DaemonSet", "Node") for each in metadata.get("ownerReferences", ()))
@@ -348,4 +348,4 @@ def check(plan: Plan, names: Sequence[str], known: Mapping[str, Manifest]) -> No
     ours = {name for name, node in known.items() if node["metadata"].get("labels", {}).get(POOL) in of_pools}
     check_names(plan, names, ours if plan.managed else {node.name for pool in pools(plan) for node in pool.nodes})
     if missing := [name for name in names if name not in known]:
-        raise InputError(f"Kubernetes does not know {missing[0]} yet", "`pulumi up` makes it a part of the cluster")
+        raise InputError(f"Kubernetes does not know {missing[0]} yet", "`pulumi up` adds it to the cluster")

@@ -26,7 +26,7 @@ _SHOWN = 10
 
 
 def keep(server: KubernetesApi, queues: Queues) -> None:
-    """Raise BusyError while gangs are in teams or queues to be removed: the namespace of a team would take them along,
+    """Raise BusyError while gangs are in teams or queues to be removed: deleting a team's namespace would delete them,
     and Kueue keeps a ClusterQueue until its gangs have ended. Pods for reading files do not count."""
     if found := in_what_goes(server, queues):
         more = [f"... ({len(found)} in all)"] if len(found) > _SHOWN else []

@@ -177,7 +177,7 @@ def teams_of(plan: Plan, roster: Roster | None) -> tuple[Account, ...]:
 
 
 def namespaces(plan: Plan, roster: Roster | None) -> tuple[str, ...]:
-    """Return the options, each for one request, by which objects of teams are listed."""
+    """Return the kubectl options that list objects of teams, one for each request."""
     if not config_of(roster):
         return ("--all-namespaces",)
     return tuple(f"--namespace={team.name}" for team in teams_of(plan, roster))

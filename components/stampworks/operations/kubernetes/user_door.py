@@ -1,8 +1,8 @@
 """Read files of a cluster as a user: in the pod of a Job of that user, in the namespace of the team.
 
-It has her number, and sees the storage that pods of runs see. It asks for little, so that it starts beside jobs that
-have all accelerators, and ends by itself. Its name begins as the policy `users` wants it: she may start programs in
-pods of that name and in no others.
+It has her user id, and mounts the storage of runs. It requests little, so that it starts next to jobs with all
+accelerators, and ends by itself. Its name begins as the policy `users` requires: she may start programs in pods of that
+name and in no others.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def ask(plan: Plan, roster: Roster, argv: Sequence[str], limit_s: float, given: 
 
 
 def _opened(server: KubernetesApi, job: Manifest, where: str) -> str:
-    """Return the name of the pod that is ready, after starting the job where it is missing."""
+    """Return the name of the ready pod; start its job if it does not exist."""
     name, deadline = name_of(job), time.monotonic() + _STARTS_S
     while True:
         pods = server.listed("pods", where, f"--selector=batch.kubernetes.io/job-name={name}")

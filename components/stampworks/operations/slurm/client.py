@@ -20,7 +20,7 @@ HOLDING = "running,completing,configuring,suspended,signaling,stage_out,stopped"
 _NAMES_MAX = 1 << 20
 """Over all jobs: a thousand that each hold a thousand nodes."""
 _TEXT_MAX = 16384
-"""Maximum characters of a field. Slurm writes none as long, and patterns would take too much time on it."""
+"""Maximum characters of a field. Slurm writes shorter ones, and patterns would take too much time on a longer one."""
 ACCOUNTED_DAYS = 7
 """Days of ended jobs that are listed, with accounting."""
 _POLL_S = 0.5
@@ -37,12 +37,12 @@ class SlurmNode:
     states: tuple[str, ...]
     """Base state first, then flags, in lower case."""
     reason: DrainReason
-    """Slurm keeps the last one for ever: it says something only about a node that takes no jobs."""
+    """Drain reason. Slurm keeps the last one for ever: it counts only for a node that takes no jobs."""
     since: int | None
     """Time of the reason in seconds of Unix time; None if Slurm does not report it."""
     gpus: int | None
     gpus_allocated: int | None
-    """None where Slurm's answer could not be read."""
+    """Allocated GPUs; None if Slurm's answer was unreadable."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ class Queued:
     states: tuple[str, ...]
     """Base state first, then flags, in lower case."""
     reason: str
-    """Slurm's word for why it waits."""
+    """Slurm's word for the reason to wait."""
     nodes: tuple[str, ...]
     wanted: int | None
     """Number of requested nodes."""
@@ -80,9 +80,9 @@ class Queued:
     array: int | None
     """The number of the array that it is a task of."""
     task: int | None
-    """Its index there; None for tasks that wait and are listed together."""
+    """Index in the array; None for waiting tasks that are listed together."""
     priority: int | None = None
-    """The higher, the sooner it starts; None where Slurm did not say."""
+    """Priority: a higher one starts sooner; None if Slurm did not report it."""
 
 
 def nodes(roster: Roster) -> dict[str, SlurmNode]:
@@ -168,7 +168,7 @@ def accounted(roster: Roster) -> tuple[Queued, ...]:
 
 @dataclass(frozen=True)
 class SlurmSnapshot:
-    """All that Slurm says at one time: for thousands of nodes that takes a while."""
+    """A snapshot of Slurm's data: thousands of nodes take a while."""
 
     nodes: dict[str, SlurmNode]
     jobs: tuple[SlurmJob, ...]
@@ -185,9 +185,9 @@ def answered(
     limit_s: float = ANSWER_S,
     waiting: Callable[[str], object] = lambda _: None,
 ) -> dict[str, SlurmNode]:
-    """Return Slurm's view of all nodes once none of the named ones is silent, or when the time is up.
+    """Return Slurm's view of all nodes once none of the named nodes is silent, or after the time limit.
 
-    A node that registers anew or is given back, and any after a restart of slurmctld, counts as silent until that has
+    A node counts as silent after it registers or is returned, and after a restart of slurmctld, until slurmctld has
     heard of it.
     """
     until = time.monotonic() + limit_s
@@ -232,7 +232,7 @@ def _job(item: dict[str, Any]) -> SlurmJob:
     if type(number) is not int:
         raise UnknownError("squeue listed a job without a number", "look there: stampworks ssh head")
     nodes = item.get("nodes")
-    nodes = nodes if isinstance(nodes, str) else ""  # whole, for a part of the names would be a wrong answer
+    nodes = nodes if isinstance(nodes, str) else ""  # all or nothing, because some of the names would be a wrong answer
     return SlurmJob(id=number, user=_text(item.get("user_name")) or "unknown", nodes=expand(nodes))
 
 
@@ -241,7 +241,7 @@ def _text(value: object) -> str:
 
 
 def _time(value: object) -> int | None:
-    """Slurm writes a number as {"set": true, "number": 7}; 0 stands for never."""
+    """Read a number that Slurm writes as {"set": true, "number": 7}; 0 stands for never."""
     number = value.get("number") if isinstance(value, dict) and value.get("set") is True else None
     return number if type(number) is int and 0 < number < _TIME_END else None
 
@@ -253,7 +253,7 @@ def _index(value: object) -> int | None:
 
 
 def gpus(gres: object) -> int | None:
-    """The GPUs in a gres string such as `gpu:h100:8(S:0-1),nic:2`; None when it says nothing that can be read."""
+    """Return the GPUs in a gres string such as `gpu:h100:8(S:0-1),nic:2`; None for an unreadable one."""
     if not isinstance(gres, str) or len(gres) > _TEXT_MAX:
         return None
     total = 0
@@ -282,18 +282,18 @@ def _map(value: object) -> dict[str, Any]:
 
 
 def _seconds(value: object) -> int | None:
-    """A number that the accounting writes as it is; 0 stands for never."""
+    """Read a plain number of the accounting; 0 stands for never."""
     return value if type(value) is int and 0 < value < _TIME_END else None
 
 
 def _nodes_of(item: dict[str, Any]) -> str:
-    """The accounting writes words where a job has had no nodes."""
+    """Return the nodes of a job; the accounting has words for a job without nodes."""
     nodes = _text(item.get("nodes"))
     return "" if nodes == "None assigned" else nodes
 
 
 def _gpus_of_tres(tres: str) -> int | None:
-    """The GPUs in a text such as cpu=1,node=1,gres/gpu=2; 0 where there are none, None where it says nothing."""
+    """Return the GPUs in a text such as cpu=1,node=1,gres/gpu=2; 0 for none, None for an empty text."""
     if not tres:
         return None
     found = re.search(r"(?:^|,)gres/gpu=([0-9]{1,9})(?:,|$)", tres)

@@ -1,6 +1,6 @@
-"""Proving nodes of a Slurm: a reservation keeps others away, and srun starts programs.
+"""Proving nodes of Slurm: a reservation keeps others away, and srun starts programs.
 
-Jobs that run are left alone, and so are nodes that somebody else holds.
+Running jobs are left alone, and so are nodes that others hold.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ class SlurmGround:
         reservation.await_turn(self._roster, patience_s, progress)
 
     def look(self, names: Collection[str]) -> dict[str, NodeStanding]:
-        """Return the standing of nodes, after held ones were checked again: one that was repaired is well.
+        """Return the state of nodes, after another check of held ones, which may be repaired.
 
-        Who is not well and does not know it yet finds out before its first program, as before any job.
+        Undetected problems show before the first program, as before any job.
         """
         found = slurm.look(self._roster)
         held = [name for name in names if name in found.nodes and _held_by_health(found.nodes[name])]
@@ -123,14 +123,14 @@ def _srun(name: str, queue: str, nodes: Sequence[str], accelerators: int) -> lis
         f"--nodes={len(nodes)}",
         "--ntasks-per-node=1",
         "--exclusive",
-        # a job that has a node for itself has its accelerators too, but its programs see none that were not asked for
+        # a job with a whole node has its accelerators, too, but its programs see only requested ones
         *([f"--gres=gpu:{accelerators}"] if accelerators else []),
         "--chdir=/tmp",
         "--input=none",
         "--label",
         "--kill-on-bad-exit=0",
         f"--immediate={_START_S:.0f}",
-        "--wait=0",  # a rank may end long before the last one; the limit of all is set elsewhere
+        "--wait=0",  # a rank may end long before the last one; another setting limits all ranks
         "--",
     ]
 

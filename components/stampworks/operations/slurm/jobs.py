@@ -41,7 +41,7 @@ _REASONS = {
     "PartitionInactive": "its queue is closed",
     "PartitionNodeLimit": "its queue has fewer nodes",
     "PartitionTimeLimit": "its queue does not let jobs run so long",
-    "ReqNodeNotAvail": "nodes that it needs take no jobs now: `stampworks status` says why",
+    "ReqNodeNotAvail": "nodes that it needs take no jobs now: `stampworks status` shows the reason",
     "Reservation": "nodes are reserved, for a proof as a rule",
     "AssocGrpGRES": "its account may hold no more accelerators",
     "AssocGrpGRESMinutes": "its account has used up its accelerators",
@@ -103,7 +103,7 @@ class SlurmJobs:
         return tuple(found.values())
 
     def every_job(self, ended: bool) -> tuple[Job, ...]:
-        """All jobs that Slurm knows of, by number; with those that ended, also from the accounting."""
+        """Return all jobs that Slurm knows, by number; ended ones also from the accounting."""
         known = slurm.queue(self._roster)
         if ended and self._plan.scheduler.accounting:
             there = {job.id for job in known}
@@ -116,7 +116,7 @@ class SlurmJobs:
         return tuple(replace(job, place=places.get(job.id)) if job.state == "waiting" else job for job in found)
 
     def cancel(self, job: Job) -> None:
-        """The programs are asked to end; those that do not are ended."""
+        """Ask the programs to end, and end those that do not."""
         remote.ask(self._roster, remote.head(self._roster).name, ["scancel", str(job.id)])
 
     def taking_none(self, names: tuple[str, ...]) -> dict[str, str]:
@@ -147,7 +147,7 @@ def _places(known: Sequence[slurm.Queued]) -> dict[int | str | None, int]:
 
 
 def _whole(number: int, jobs: list[Job]) -> Job:
-    """Return a job, or the tasks of an array as one; each is known to scancel by the number of all and its index."""
+    """Return a job, or the tasks of an array as one; scancel knows each by the array's number and its index."""
     if len(jobs) == 1 and jobs[0].task is None:
         return replace(jobs[0], id=number)
     return together(number, [job if job.task is None else replace(job, id=f"{number}_{job.task}") for job in jobs])
@@ -155,9 +155,7 @@ def _whole(number: int, jobs: list[Job]) -> Job:
 
 def _job(job: slurm.Queued) -> Job:
     workload = job.comment.removeprefix(batch.COMMENT) if job.comment.startswith(batch.COMMENT) else ""
-    state: State = next(
-        (_STATES[each] for each in job.states if each in _STATES), "failed"
-    )  # flags may stand before it
+    state: State = next((_STATES[each] for each in job.states if each in _STATES), "failed")  # flags may precede it
     if "completing" in job.states:
         state = "ending"
     why = _why(job.reason) if state == "waiting" else ""
@@ -165,7 +163,7 @@ def _job(job: slurm.Queued) -> Job:
         why = {
             "timeout": "its time limit was reached",
             "node_fail": "its first node was lost",
-            "preempted": "it made room for a more urgent job",
+            "preempted": "it was preempted by a more urgent job",
         }.get(job.states[0], "" if job.exit_code else job.states[0].replace("_", " "))
     over = state not in AT_WORK
     hours = _hours(job, state)

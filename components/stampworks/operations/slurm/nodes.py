@@ -71,12 +71,12 @@ def wait_until_free(
 
 
 def check_nodes(plan: Plan, roster: Roster, names: Sequence[str], known: Mapping[str, slurm.SlurmNode]) -> None:
-    """Refuse names that are no workers: those of the plan, and of nodes that the plan cannot name."""
+    """Refuse names that are no workers of the plan or of pools whose nodes the cloud names."""
     pools = {pool.name for pool in plan.pools}
     nodes = {node.name for pool in plan.pools for node in pool.nodes}
     check_names(plan, names, nodes | {member.name for member in roster.members if member.group in pools})
     if missing := [name for name in names if name not in known]:
-        raise InputError(f"Slurm does not know {missing[0]} yet", "`pulumi up` makes it a part of the cluster")
+        raise InputError(f"Slurm does not know {missing[0]} yet", "`pulumi up` adds it to the cluster")
 
 
 def _known(roster: Roster, names: Iterable[str]) -> dict[str, slurm.SlurmNode]:
@@ -119,7 +119,7 @@ def hold(roster: Roster, reasons: Mapping[str, DrainReason]) -> None:
     """Drain nodes with a reason each. The caller decides whose drains may be replaced."""
     for reason in dict.fromkeys(reasons.values()):
         names = [name for name, its in reasons.items() if its == reason]
-        # scontrol takes one quotation mark off either end, which would otherwise be one of the reason's own
+        # scontrol removes a quotation mark at either end, which could be part of the reason
         _set_state(roster, names, "drain", f'reason="{written(reason)}"')
 
 

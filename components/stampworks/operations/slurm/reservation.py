@@ -1,7 +1,7 @@
 """Nodes reserved for a proof: Slurm's reservation, and its holder.
 
-There is one by this name, and Slurm makes it once, so that two proofs take turns. It is a lease: whoever holds it goes
-on extending it, so that nodes of one that was killed are free again soon.
+Slurm allows a single reservation of this name, so that proofs take turns. It is a lease that its holder extends: nodes
+of a killed proof are free again soon.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _HELD = re.compile(r"^\s*Comment=(.*)$", re.MULTILINE)
 
 @dataclass
 class Lease:
-    """Nodes that are ours."""
+    """Nodes of this reservation."""
 
     roster: Roster
     holder: str
@@ -40,7 +40,8 @@ class Lease:
             self.until = time.monotonic() + 60 * minutes
 
     def give_back(self) -> None:
-        """Delete what is still ours; the rest ends at its time limit."""
+        """Delete the rest of this proof's reservation, unless it has another holder; the remainder ends at its time
+        limit."""
         with contextlib.suppress(OperationError):
             if _holder(self.roster) == self.holder:
                 _scontrol(self.roster, "delete")

@@ -1,4 +1,4 @@
-"""Commands of people as jobs of Slurm: srun on the head, with its output through ssh."""
+"""Commands of users as jobs of Slurm: srun on the head, with its output through ssh."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from stampworks.plan import Group, Plan, Queue, Roster
 from stampworks.text.names import fold
 
 IMMEDIATE_S = 60
-"""Seconds in which nodes that can take a command must start it: another job may have been quicker."""
+"""Seconds in which available nodes must start the command: another job may have been faster."""
 
 
 class SlurmCommands:
@@ -27,7 +27,7 @@ class SlurmCommands:
         self._plan, self._roster = plan, roster
 
     def prepare(self, argv: Sequence[str], asked: RunOptions) -> CommandRun:
-        """Return the command as srun takes it. Raise InputError if the nodes do not exist."""
+        """Return the command in the form of srun. Raise InputError if the nodes do not exist."""
         queue = queue_of(self._plan, asked.pool)
         pools = [pool for pool in self._plan.pools if pool.name in ((asked.pool,) if asked.pool else queue.pools)]
         of = f"pool {asked.pool}" if asked.pool else f"queue {queue.name}"
@@ -71,7 +71,7 @@ class SlurmCommands:
         remote.ask(self._roster, remote.head(self._roster).name, command, timeout_s=10)
 
     def _in_queue(self, queue: Queue) -> list[str]:
-        """Nodes that Slurm could take: also those that it would start, in whichever pool of the queue."""
+        """Return the nodes that Slurm could use, including those that it would start, in any pool of the queue."""
         there = [member.name for member in self._roster.members if member.group in queue.pools]
         starts = [node.name for pool in self._plan.pools if pool.name in queue.pools for node in pool.nodes]
         return list(dict.fromkeys((*there, *starts)))
@@ -83,7 +83,8 @@ class SlurmCommands:
         return {name: "it does not run" for name in always if name not in there}
 
     def _unfit(self, pools: Sequence[Group], gpus: int) -> tuple[dict[str, str], list[str]]:
-        """Nodes that run and take no task with so many accelerators, each with why; and those where only jobs do."""
+        """Return running nodes that cannot take a task with so many accelerators, each with the reason; and those where
+        only jobs prevent it."""
         machines = {pool.name: pool.machine for pool in pools}
         known, found, busy = slurm.nodes(self._roster), dict[str, str](), list[str]()
         for member in self._roster.members:
@@ -101,7 +102,7 @@ class SlurmCommands:
         return found, busy
 
     def _jobs(self, nodes: Sequence[str]) -> dict[str, str]:
-        """The jobs that run on these nodes, in words."""
+        """Return the jobs on these nodes, in words."""
         jobs = slurm.jobs(self._roster) if nodes else ()
         held = {name: [str(job.id) for job in jobs if name in job.nodes] for name in nodes}
         return {name: f"busy with job {', '.join(ids)}" if ids else "it is reserved" for name, ids in held.items()}
@@ -118,18 +119,18 @@ def _gpus(of: str, pools: Sequence[Group], asked: int | None) -> int:
 
 
 def _is_busy(node: slurm.SlurmNode, gpus: int) -> bool:
-    """Return whether jobs use what a task with this many accelerators needs; unknown counts as free."""
+    """Return whether jobs use resources that a task with this many accelerators needs; unknown counts as free."""
     free = None if node.gpus is None or node.gpus_allocated is None else node.gpus - node.gpus_allocated
     return not {"allocated", "reserved"}.isdisjoint(node.states) or (free is not None and free < gpus)
 
 
 def _too_few(of: str, able: int, wanted: int, left_out: Mapping[str, str], hint: str) -> TooFewNodesError:
     what = f"{able or 'none'} of the nodes of {of} can take it now" + (f", not {wanted}" if wanted else "")
-    return TooFewNodesError("\n  ".join([what, *_lines(left_out)]), hint or "stampworks status says more")
+    return TooFewNodesError("\n  ".join([what, *_lines(left_out)]), hint or "stampworks status shows more")
 
 
 def _lines(left_out: Mapping[str, str]) -> tuple[str, ...]:
-    """Return one line for each reason, with all nodes that have it."""
+    """Return a line for each reason, with all its nodes."""
     reasons: dict[str, list[str]] = {}
     for name, why in left_out.items():
         reasons.setdefault(why, []).append(name)

@@ -25,15 +25,15 @@ class NodeStatus:
     pool: str
     address: str
     state: str
-    """Slurm's words joined by +; `up` where no jobs run; `missing`, `not in Slurm`, `unknown`."""
+    """Slurm's words joined by +; `up` for nodes without jobs; `missing`, `not in Slurm`, `unknown`."""
     reason: DrainReason | None
-    """Why it takes no jobs, where Slurm says so."""
+    """Slurm's reason why it takes no jobs, if any."""
     since: str | None
     """Since when, like 2026-11-21T12:00:00Z."""
     jobs: tuple[int, ...]
     gpus_allocated: int | None
     gpus: int | None
-    """None where it is not known."""
+    """GPUs; None if unknown."""
     rails: int
     verdict: Verdict
 
@@ -45,7 +45,7 @@ class Status:
     cluster: str
     cloud: str
     verdict: Verdict
-    """Pass when every planned node is there and takes jobs."""
+    """Return pass if every planned node exists and takes jobs."""
     why: tuple[str, ...]
     """Reasons why the verdict is not pass, one sentence each."""
     nodes: tuple[NodeStatus, ...]
@@ -129,7 +129,7 @@ def _judged(
     rows += [
         _missing(group, node, known.get(node.name))
         for group in groups
-        for node in group.nodes[: group.count_min]  # others start with the work
+        for node in group.nodes[: group.count_min]  # other nodes are elastic
         if node.name not in present
     ]
     order = {group.name: position for position, group in enumerate(groups)}
@@ -154,14 +154,14 @@ def sentence(row: NodeStatus) -> str:
 
 
 def _missing(group: Group, node: Node, known: slurm.SlurmNode | None) -> NodeStatus:
-    """A node that is drained stays so when it comes back: that is worth knowing while it is away."""
+    """Say that a drained node stays drained when it returns, which matters while it is down."""
     rails = len(node.rail_addresses)
     row = NodeStatus(node.name, group.name, node.address, "missing", None, None, (), None, None, rails, "fail")
     return _held(row, known) if known and "drain" in known.states else row
 
 
 def _short(group: Group, rows: list[NodeStatus]) -> str:
-    """Return a sentence about a group without planned names that has too few members; elastic ones may be away."""
+    """Return a sentence about a group without planned names that has too few members; elastic nodes may be absent."""
     found = sum(row.pool == group.name for row in rows)
     return f"{group.name}: {found} of {group.counts} nodes" if found < group.count_min else ""
 

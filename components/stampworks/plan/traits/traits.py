@@ -14,13 +14,14 @@ class Traits:
     keeps: str
     """The contents of the controller's state volume."""
     worker_role: str
-    """The role that makes a node one of its workers."""
+    """Role that makes a node a worker of this scheduler."""
     control_plane: str
-    """The managed component that schedules where there is no head of ours; empty where a head schedules."""
+    """Managed component that schedules without a head; empty if a head schedules."""
     runs_pods: bool
     """Whether jobs run in pods, which have addresses of their own and start from images."""
     equips_nodes: bool
-    """Whether roles bring drivers, clients of file systems and the checks' programs; else images and operators do."""
+    """Whether roles install drivers, file system clients and the checks' programs; otherwise images and operators
+    do."""
     has_addons: bool
     """Whether the releases of a catalog extend it by add-ons."""
     admits_gangs: bool

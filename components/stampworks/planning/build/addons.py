@@ -21,7 +21,7 @@ WHOLE = "all-disabled"
 def build(
     declaration: Declaration, release: Release, fabric: Fabric, groups: Sequence[Group], choices: Choices, notes: Notes
 ) -> tuple[AddOn, ...]:
-    """Return the add-ons in the order of the release, in which each comes after its needs."""
+    """Return the add-ons in the order of the release, in which each follows its needs."""
     if not traits_of(declaration.scheduler.kind).has_addons:
         return ()
     declared, rows = declaration.scheduler.addons, catalog.releases()[release.name].addons

@@ -84,11 +84,10 @@ def subnets(
     notes: Notes,
     less: Callable[[int], str],
 ) -> tuple[Subnet, ...]:
-    """Cut equal subnets; each need is a name and a number of addresses. Growth of one subnet moves no other.
+    """Cut equal subnets; each need is a name and a number of addresses.
 
-    A small subnet that never grows takes the end of the last one, which is then half as large.
-
-    When no network of the cloud is large enough, `less` suggests how to fit into a subnet of so many addresses.
+    Growth of one subnet moves no other. A small subnet of fixed size takes the end of the last one, which is then half
+    as large. If no network of the cloud is large enough, `less` suggests how to fit into a subnet of so many addresses.
     """
     range_, parts = IPv4Network(cidr), _power_of_two(len(needs))
     if range_.prefixlen < rules.shortest_prefix:

@@ -22,10 +22,8 @@ WHERE = "network.existing"
 def network(
     declaration: Declaration, subnets_: Sequence[Subnet], choices: Choices, notes: Notes
 ) -> ExistingNetwork | None:
-    """Return the existing network of a cluster, with the subnets that were chosen.
-
-    None for a cluster that makes its own, or whose cloud cannot use any.
-    """
+    """Return the existing network of a cluster, with its chosen subnets; None for a new network, or for a cloud without
+    support."""
     declared = declaration.network.existing
     if not declared.vpc:
         if declared.given():
@@ -142,7 +140,7 @@ def check_ranges(declaration: Declaration, cidr: str, notes: Notes) -> None:
 
 
 def terms(declaration: Declaration, choices: Choices, notes: Notes) -> AccountTerms:
-    """Return the terms of the account's owners; refuse those that the cloud cannot keep."""
+    """Return the requirements of the account's owners; refuse those that the cloud cannot meet."""
     declared = declaration.account
     profiles = declared.instance_profiles
     found = AccountTerms(declared.key, declared.permissions_boundary, declared.role_path, profiles.head, profiles.nodes)

@@ -41,8 +41,8 @@ def expect(fabric: Fabric, groups: tuple[Group, ...], notes: Notes) -> tuple[Exp
 
 
 def _machine_expectations(group: Group, fabric: Fabric, notes: Notes) -> Iterator[Expectation]:
-    """Expect the bounds of one node and of the whole pool, from the vendors' link rates: the maximum, and the minimum
-    of a sound machine."""
+    """Expect the bounds of a node and of the whole pool, from the vendors' link rates: the maximum, and the minimum of
+    a healthy machine."""
     row = catalog.machines()[group.machine.name]
     leaves = _trunks_of(group, fabric)
     for who, nodes in ((f"{group.name}.node", 1), (group.name, group.count)):

@@ -26,7 +26,7 @@ SIZES = "fabric.switches"
 
 
 def build(declaration: Declaration, layout: ClusterLayout, choices: Choices, notes: Notes) -> Fabric:
-    """Plan the fabric. Note a problem for NICs without a published rate where the plan numbers ports."""
+    """Plan the fabric. Note a problem for NICs without a published rate if the plan numbers ports."""
     machines = [catalog.machines()[group.machine.name] for group in layout.groups if group.role == "worker"]
     kind = _kind(declaration, machines, notes)
     _check_accelerators(layout, notes)

@@ -39,7 +39,7 @@ class Options:
     capacity: int | None = None
     """Capacity in the unit of the kind, which is GiB for all but one: see the catalog."""
     throughput_mbps: int | None = None
-    """Throughput of the whole file system, where it is sold separately from capacity."""
+    """Throughput of the whole file system, if it is sold separately from capacity."""
     read_cache_gib: int | None = None
     metadata_iops: MetadataIops | None = None
     efa: bool = False
@@ -255,7 +255,7 @@ def _capacity(options: Options, kind: FileSystem, row: FileSystemTier) -> Iterat
             if getattr(options, need) is None:
                 text = f"{title} with EFA needs {need}"
                 yield OptionFinding("storage.efa", "fail", need, text, f"write {need}: automatic, or a number")
-        ranges = row.capacity_efa if row.capacity != () else ()  # none when it grows automatically
+        ranges = row.capacity_efa if row.capacity != () else ()  # none if it grows automatically
         title += " with EFA"
     yield from _number("storage.capacity", "capacity", options.capacity, ranges, title, kind.capacity_unit)
 

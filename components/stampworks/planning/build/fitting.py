@@ -79,7 +79,7 @@ def idle(plan: Plan) -> Iterator[Fit]:
 
 
 def _hopeless(model: Transformer, place: Placement, memory_gib: int) -> bool:
-    """Whether no run can have this layout, neither with one sample at once nor with recomputed activations."""
+    """Whether a layout never fits, even with one sample at once and recomputed activations."""
     least = (memory.need(model, place.layout, 1, recomputed=again) for again in (False, True))
     return all(memory.fits(needed, memory_gib) is False for needed in least)
 

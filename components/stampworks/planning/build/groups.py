@@ -12,7 +12,7 @@ from stampworks.planning.build.notes import Notes
 from stampworks.planning.clouds.choices import Choices
 
 STATE = Volume("state", STATE_DIRECTORY)
-"""The volume of the scheduler's state, which exists nowhere else."""
+"""The volume of the scheduler's state, which has no other copy."""
 
 
 def machine_facts(row: catalog.Machine) -> Machine:
@@ -31,7 +31,7 @@ def machine_facts(row: catalog.Machine) -> Machine:
 
 
 def known(fact: int | catalog.Unknown) -> int | None:
-    """Return a fact of the catalog, or None where plans say None for unknown."""
+    """Return a fact of the catalog, or None for an unknown one."""
     return None if isinstance(fact, catalog.Unknown) else fact
 
 
@@ -95,5 +95,5 @@ def pool_group(declaration: Declaration, index: int, row: catalog.Machine, choic
 
 
 def node_names(pool: Group) -> list[str]:
-    """Return the names that nodes of a pool have where the plan names them."""
+    """Return the names of a pool's nodes, if the plan names them."""
     return [f"{pool.name}-{number:03d}" for number in range(1, pool.count + 1)]

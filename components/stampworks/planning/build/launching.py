@@ -1,4 +1,4 @@
-"""Choose how a cloud starts nodes: launch parameters, and their way to the internet."""
+"""Choose how a cloud starts nodes: launch parameters, and egress."""
 
 from __future__ import annotations
 
@@ -122,13 +122,13 @@ def _launched(
 
 
 def _vendor_kind(group: Group, machine: catalog.Machine, release: catalog.Release) -> str:
-    """Return what completes the suite where nodes boot the release's vendor image; empty where they do not."""
+    """Return the additions to the suite if nodes boot the release's vendor image; empty otherwise."""
     image = release.vendor_images.get(machine.cloud)
     return f" {image.kind}" if image and (machine.accelerator in release.accelerators or group.rails) else ""
 
 
 def made_with_packer(cloud: str) -> list[str]:
-    """Return the releases of which images are made: all that take nothing from the image of a vendor."""
+    """Return the releases whose images can be built: those without a vendor's image."""
     return [
         row.name
         for row in catalog.releases().values()
@@ -137,12 +137,12 @@ def made_with_packer(cloud: str) -> list[str]:
 
 
 def vendor_image(plan: Plan, group: Group) -> catalog.VendorImage | None:
-    """Return the vendor's image that the nodes of a group boot; None where it is another one."""
+    """Return the vendor's image that the nodes of a group boot; None for another image."""
     return catalog.releases()[plan.release.name].vendor_images[plan.cloud] if plan.boots_vendor_image(group) else None
 
 
 def _refuse_options(declaration: Declaration, choices: Choices, notes: Notes) -> None:
-    """Refuse what can be chosen only where a cloud starts the nodes."""
+    """Refuse settings that need a cloud that starts nodes."""
     existing.network(declaration, (), choices, notes)
     if declaration.network.card_addresses:
         problem = f"the NICs of nodes of {declaration.cloud} cannot be chosen"
@@ -153,7 +153,7 @@ def _refuse_options(declaration: Declaration, choices: Choices, notes: Notes) ->
 
 
 def connected(network: Network, declaration: Declaration, choices: Choices, notes: Notes) -> Network:
-    """Return the network with a way out for its nodes, and the endpoints that they need."""
+    """Return the network with egress for its nodes, and the endpoints that they need."""
     wanted, card_addresses = declaration.network.egress, declaration.network.card_addresses
     if choices.launches is None:
         _refuse_options(declaration, choices, notes)
@@ -213,7 +213,7 @@ _BESIDE_STORAGE = f"half of what {STORAGE} had, which takes few addresses"
 
 
 def _split_storage(subnets: Sequence[Subnet], name: str, *, public: bool) -> Iterator[Subnet]:
-    """Split the subnet of file systems, which takes few addresses, to make room for a subnet that takes one."""
+    """Split the subnet of file systems, which needs few addresses, to make room for a subnet with a single address."""
     for subnet in subnets:
         if subnet.name == STORAGE:
             lower, upper = (str(half) for half in IPv4Network(subnet.cidr).subnets())

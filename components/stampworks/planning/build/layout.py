@@ -29,7 +29,7 @@ class ClusterLayout:
 
     network: Network
     rail_cidrs: tuple[str, ...]
-    """One for each rail; empty when its ports have no address in the cluster's range."""
+    """Addresses, one for each rail; empty if its ports have none in the cluster's range."""
     groups: tuple[Group, ...]
     leaves: tuple[Leaf, ...]
 

@@ -9,8 +9,7 @@ from stampworks.planning.fat_tree.tree import FabricError, NoFatTreeError, desig
 
 SIMULATED_LEAF_NODES = 2
 REAL_LEAF_NODES = 32
-"""Default when no switch in the catalog takes the NICs: half the ports of a switch with 64; the other half are
-uplinks."""
+"""Default if no switch in the catalog fits the NICs: half the ports of a switch with 64; the other half are uplinks."""
 
 
 def joined_nodes(row: catalog.Machine) -> int:
@@ -28,7 +27,7 @@ def leaf_size(declaration: Declaration) -> int:
 
 
 def unit_of(row: catalog.Machine, oversubscription: int) -> int:
-    """Return the number of nodes of a machine that a leaf takes."""
+    """Return the number of nodes of a machine on a leaf."""
     try:
         return design(row, 1, oversubscription=oversubscription).unit
     except (FabricError, NoFatTreeError):

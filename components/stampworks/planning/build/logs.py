@@ -13,7 +13,7 @@ ROLE = "logs"
 
 
 def build(declaration: Declaration, choices: Choices, notes: Notes) -> Logs:
-    """Plan the days that logs are kept. Note a problem where the cloud or scheduler keeps none."""
+    """Plan the days of logs. Note a problem if the cloud or scheduler keeps none."""
     days, legal = declaration.logs.days, choices.log_days
     if not legal or not traits_of(declaration.scheduler.kind).equips_nodes:
         if days:

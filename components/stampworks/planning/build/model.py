@@ -133,7 +133,7 @@ def _parameters(model: Model, notes: Notes) -> int | None:
 
 
 def _active(model: Model, notes: Notes) -> int | None:
-    """Return the parameters that a token passes through in a model with experts, as written or counted."""
+    """Return the active parameters of a token in a model with experts, as written or counted."""
     if model.parameters is None or bool(model.experts) != bool(model.experts_per_token):
         return None
     if not model.experts:

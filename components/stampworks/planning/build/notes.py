@@ -13,10 +13,10 @@ Asked = ParamSpec("Asked")
 
 
 class Notes:
-    """Problems with the declaration and reasons for derived values, in the order in which they were found.
+    """Problems of the declaration and reasons for derived values, in the order of their discovery.
 
-    After a problem, planning goes on as if the user had followed its hint, so that all problems come out together. They
-    include those of the declaration by itself.
+    After a problem, planning continues as if the user had followed its hint, so that all problems are reported
+    together. They include those of the declaration itself.
     """
 
     def __init__(self, source: DeclarationSource) -> None:
@@ -34,7 +34,7 @@ class Notes:
         self._reasons.append(Reason(path, why))
 
     def step(self, make: Callable[Asked, Made], *asked: Asked.args, **named: Asked.kwargs) -> Made:
-        """Run a step. Return a placeholder when it needs a wrong part of the declaration, or the result of such a step.
+        """Run a step. Return a placeholder if it needs a wrong part of the declaration, or the result of such a step.
 
         Its earlier findings stay: a problem hides only those that may follow from it.
         """

@@ -36,7 +36,8 @@ class Placement:
 
     @property
     def working(self) -> float:
-        """Return the share of time that copies work: those with fewer samples wait for the copy with the most."""
+        """Return the complete meaning of a declaration. Raise DeclarationError with every problem at the user's own
+        line. Pure: the same declaration and catalog always give the same plan."""
         return self.batch / (self.samples * self.layout.copies)
 
 

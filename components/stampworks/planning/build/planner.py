@@ -66,7 +66,7 @@ class Draft:
 
     declared: Declaration
     source: DeclarationSource
-    """The declaration's file, and the lock beside it."""
+    """The declaration's file, and its lock."""
     notes: Notes
     """Collects problems and reasons, in the order of the stages."""
     name: str = _LATER

@@ -126,7 +126,7 @@ def _check_apart(declaration: Declaration, network: Network, rules: PodAddressin
 
 
 def _taken(declaration: Declaration, network: Network, rules: PodAddressing) -> Iterator[tuple[str, IPv4Network]]:
-    """Yield every range with the place where it is written, fixed ranges first."""
+    """Yield every range with its place in the declaration, fixed ranges first."""
     yield from ((f"{declaration.cloud}'s own", IPv4Network(range_)) for range_ in rules.kept)
     if network.cidr:  # the planned cluster has a default range when the declared one is wrong
         yield "network.cidr", IPv4Network(declaration.network.cidr)

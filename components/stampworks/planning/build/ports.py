@@ -89,6 +89,6 @@ def on_rail(groups: Sequence[Group], rail: int) -> int:
 
 
 def rail_addresses(machine: str) -> int:
-    """Count the addresses that a node takes from the subnet of each of its rails."""
+    """Count the addresses of a node on the subnet of each of its rails."""
     nic = catalog.nic_of(catalog.machines()[machine])
     return nic.addresses if nic and nic.own_subnet else 0

@@ -73,7 +73,7 @@ def _check_purchase(path: str, pool: Pool, cloud: str, choices: Choices, notes: 
 
 
 def _check_range(declaration: Declaration, choices: Choices, notes: Notes) -> None:
-    """Refuse a range that the fabric of a pool takes for itself."""
+    """Refuse a range that the fabric of a pool reserves."""
     if choices.subnets is None or not any(map(_has_rails, declaration.pools)):
         return
     for taken in choices.subnets.fabric_ranges:

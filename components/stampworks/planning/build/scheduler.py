@@ -44,7 +44,7 @@ def build(
     choices: Choices,
     notes: Notes,
 ) -> Scheduler:
-    """Plan queues, priorities, accounts and topology. Note problems where the cloud lacks an ability."""
+    """Plan queues, priorities, accounts and topology. Note problems if the cloud lacks an ability."""
     declaration = source.sound
     declared = declaration.scheduler
     if declared.database == "managed" and not choices.managed_database:

@@ -40,7 +40,7 @@ def build(declaration: Declaration, choices: Choices, notes: Notes) -> tuple[Sto
 
 
 def _driven(planned: Storage, managed: Managed | None, notes: Notes) -> Storage:
-    """Add the CSI driver where the cloud makes the pods' nodes."""
+    """Add the CSI driver if the cloud creates the pods' nodes."""
     if managed is None or not (driver := managed.drivers.get(planned.kind)):
         return planned
     why = f"the add-on of {managed.what} that brings {planned.kind} into pods, where a team's claim has this name"

@@ -71,7 +71,7 @@ def _existing_subnets(
     rules: Subnets,
     notes: Notes,
 ) -> tuple[Subnet, ...]:
-    """Return the subnets of an existing network, with what they need."""
+    """Return the subnets of an existing network, with their needs."""
     existing.check_ranges(declaration, cidr, notes)
     found = existing.subnets(declaration, needs, rules, notes)
     _say_needs(groups, found, _has_card_addresses(declaration), notes)
@@ -101,8 +101,7 @@ def _say_needs(groups: Sequence[Group], subnets: Sequence[Subnet], card_addresse
 def _cloud_needs(
     declaration: Declaration, groups: Sequence[Group], choices: Choices
 ) -> tuple[list[tuple[str, int]], tuple[str, int] | None, Callable[[int], str]]:
-    """Return the needs of a cloud's subnets, of a small one that never grows, and a function that suggests lower
-    needs."""
+    """Return the needs of a cloud's subnets, of a small one of fixed size, and a function that suggests lower needs."""
     there = [group for group in groups if group.role != "scheduling only"]
     count = sum(group.count for group in there)
     apart = on_nics_apart(there) if choices.subnets and choices.subnets.nic_networks else []

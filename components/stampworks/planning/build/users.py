@@ -1,4 +1,4 @@
-"""People and their teams: where their files are."""
+"""People and their teams: places of their files."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def place_of_homes(declaration: Declaration, notes: Notes) -> str:
 
 
 def users(declaration: Declaration, place: str) -> tuple[User, ...]:
-    """The declared users, with homes that are the same on every node where there is a place for them."""
+    """The declared users, with the same home on every node if storage has room for homes."""
     return tuple(
         User(
             each.name,
@@ -53,7 +53,7 @@ def teams(declaration: Declaration, place: str) -> tuple[Team, ...]:
 
 
 def directory(declaration: Declaration, place: str, notes: Notes) -> Directory | None:
-    """The directory of people. Their homes are on storage that all nodes see, and made when they log in."""
+    """The directory of people. Their homes are on storage that all nodes mount, and created at their login."""
     declared = declaration.directory
     if declared.kind == "none" or traits_of(declaration.scheduler.kind).runs_pods:
         return None

@@ -11,7 +11,7 @@ from stampworks.plan import Directory, Plan, User
 
 
 def access(each: Difference, after: Plan | None = None) -> str:
-    """Say how a difference changes access in a later plan, None where no stack is left; empty where it does not."""
+    """Describe how a difference changes access in a later plan, None for a removed stack; empty if it does not."""
     field, person = each.way[-1].field, each.way[0].key
     if each.way[0].field == "directory":
         return _directory_change(each, field)
@@ -44,15 +44,15 @@ def _directory_change(each: Difference, field: str) -> str:
     if isinstance(each.a, Directory):
         return f"access: people of {each.a.uri} can no longer log in or submit jobs; homes stay"
     if field == "access_groups" and not each.b:
-        return "access: everybody in the directory may log in"
+        return "access: all users of the directory may log in"
     if field == "access_groups" and not each.a:
         return f"access: of the directory only members of {', '.join(_texts(each.b))} may log in"
     if field == "access_groups":
         return f"access: members of other groups of the directory log in: {_changed(each, str)}"
     if field in ("uri", "base", "ca"):
-        return "access: another directory says who may log in, and with which keys"
+        return "access: another directory decides which users log in, and with which keys"
     if field == "start_tls" and not each.b:
-        return "access: whoever can change answers on their way says who may log in"
+        return "access: an attacker on the network can decide which users log in"
     return ""
 
 
@@ -67,7 +67,7 @@ def _logs_in(user: User) -> str:
 
 
 def exchanged(before: Iterable[str], after: Iterable[str]) -> list[str]:
-    """Return the keys that come and go."""
+    """Return added and removed keys."""
     return _gained_and_lost(set(before), set(after), named)
 
 

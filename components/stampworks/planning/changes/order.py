@@ -78,8 +78,8 @@ def idling(a: Plan, b: Plan) -> tuple[AffectedNodes, ...]:
 
 
 def operations(changes: Sequence[DeclaredChange], a: Plan, b: Plan) -> tuple[Operation, ...]:
-    """Return the steps of the `up` that makes the changes; none when one of them is refused, because then nothing is
-    made."""
+    """Return the steps of the `up` that makes the changes; none if one of them is refused, because nothing happens
+    then."""
     if any(each.policy == "refuse" for each in changes):
         return ()
     return tuple(Operation(stage, text) for stage, text in _steps(changes, a, b))
@@ -174,7 +174,7 @@ def _nodes(changes: Sequence[DeclaredChange], gone: set[str], a: Plan, b: Plan) 
 
 def _roll(rolled: Sequence[DeclaredChange], a: Plan, b: Plan) -> Iterator[str]:
     at_most = dict(b.roll.unavailable_max)
-    jobs = "their jobs end first" if b.roll.jobs == "wait" else "their jobs start anew elsewhere"
+    jobs = "their jobs end first" if b.roll.jobs == "wait" else "their jobs start again elsewhere"
     for each in restarted(rolled, a, b):
         if b.managed:
             proven = each.group != b.controller.name and b.proof.level != "none"
@@ -199,7 +199,7 @@ def _replacement_text(name: str, rolled: Sequence[DeclaredChange], a: Plan, b: P
 
 
 def _configured(plan: Plan, text: str) -> tuple[tuple[Stage, str], ...]:
-    """Return the configuration step; none where the cloud makes the nodes, because no playbook configures them."""
+    """Return the configuration step; none if the cloud creates the nodes, because no playbook configures them."""
     return () if plan.managed else (("playbook", text),)
 
 

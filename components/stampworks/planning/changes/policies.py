@@ -140,9 +140,9 @@ def ruled(each: Difference, field: str, written: str, a: Plan, b: Plan) -> Decla
         policy, why = "refuse", _protected_text(kept)
     elif field in RECABLING and a.fabric.leaf_nodes != b.fabric.leaf_nodes and b.fabric.kind != "simulated":
         policy = change(fields()["fabric.leaf_nodes"])
-        why = f"a leaf has {b.fabric.leaf_nodes} nodes instead of {a.fabric.leaf_nodes}: nodes are cabled anew"
+        why = f"a leaf has {b.fabric.leaf_nodes} nodes instead of {a.fabric.leaf_nodes}: nodes get other cables"
     elif policy == "in place" and stateful.renews_network(each.way, a, b):
-        policy, why = "replace", "its subnets get other ranges: the network is made anew, with all nodes"
+        policy, why = "replace", "its subnets get other ranges: the network is created again, with all nodes"
     restarts = sum(nodes.count for nodes in order.staying(order.restarting(each, policy, a, b), a, b))
     return DeclaredChange(each, field, written, policy, restarts, why, () if policy == "refuse" else loses)
 
@@ -160,7 +160,7 @@ def _policy(each: Difference, field: str) -> Policy | None:
     if field == "pools" and each.way[-1].field in ("order", "zone"):
         return "replace"  # addresses follow the order of pools, and the head follows the first pool
     if field == "scheduler.addons" and each.a is None:
-        return "in place"  # an add-on that comes takes no objects away, as one that goes does
+        return "in place"  # adding an add-on removes no objects, unlike its removal
     return change(fields()[field]) if field else _looked_up(each)
 
 
@@ -183,11 +183,11 @@ def _protected_text(kept: Sequence[stateful.Stateful]) -> str:
 
 
 def _homes_change(each: Difference, a: Plan, b: Plan) -> tuple[Policy | None, str] | None:
-    """Refuse a change of the storage that homes are on, for they would stay behind. None where they do not move."""
+    """Refuse a change of the homes' storage, which would leave them behind. None if they do not move."""
     before, after = stateful.moved_homes(a, b)
     if not before or not (len(each.way) == 1 or each.way[-1].field in ("homes", "order")):
         return None
-    what = f"homes and folders of groups are on {before}, and people would find empty ones on {after}"
+    what = f"homes and folders of groups are on {before}, and users would find empty ones on {after}"
     return "refuse", f"{what}: write homes: true at {before}"
 
 

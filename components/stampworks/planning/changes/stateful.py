@@ -38,19 +38,19 @@ def anew(way: Sequence[PathStep], a: Plan, b: Plan) -> tuple[Stateful, ...]:
 
 
 def renews_network(way: Sequence[PathStep], a: Plan, b: Plan) -> bool:
-    """Whether the value's change makes the network anew: another range of all, or other ranges of its subnets."""
+    """Whether the change of this value recreates the network: another range of all, or other ranges of its subnets."""
     path = tuple(step.field for step in way)
     return path == ("network", "cidr") or (path in _CUTS and _is_cut_anew(a, b))
 
 
 def moves_network(a: Plan, b: Plan) -> bool:
-    """Whether the network is made anew: a subnet keeps its range and zone, and no two of a network overlap."""
+    """Whether the network is recreated: a subnet keeps its range and zone, and subnets of a network cannot overlap."""
     moved = a.network.zone != b.network.zone and not b.network.existing
     return moved or a.network.cidr != b.network.cidr or _is_cut_anew(a, b)
 
 
 def _is_cut_anew(a: Plan, b: Plan) -> bool:
-    """Whether a new subnet overlaps one of before."""
+    """Whether a new subnet overlaps an earlier one."""
     if a.network.existing or b.network.existing:
         return False
     before, after = ({each.name: IPv4Network(each.cidr) for each in plan.network.subnets} for plan in (a, b))
@@ -59,13 +59,13 @@ def _is_cut_anew(a: Plan, b: Plan) -> bool:
 
 
 def moved_homes(a: Plan, b: Plan) -> tuple[str, str]:
-    """Return the storages that have homes before and after; empty where people keep theirs."""
+    """Return the storages with homes before and after; empty if homes stay."""
     before, after = _homes_storage(a), _homes_storage(b)
     return (before, after) if before and after and before != after else ("", "")
 
 
 def _homes_storage(plan: Plan) -> str:
-    """Return the storage with homes and folders of groups; empty without people, or where each node has its own."""
+    """Return the storage with homes and folders of groups; empty without people, or if each node has its own."""
     places = [*(user.home for user in plan.users), *(team.folder for team in plan.teams)]
     places += [plan.directory.homes] if plan.directory else []
     below = (one.name for one in plan.storage for place in places if place.startswith(f"{one.mount}/"))

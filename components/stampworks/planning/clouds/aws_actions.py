@@ -13,7 +13,7 @@ from typing import Final
 
 EC2_TAGS = "CreateTags DeleteTags"
 _PASSED, _LINKED = "iam:passed {}", "iam:linked {}"
-"""Roles that are passed to a service, and the role that a service makes for itself."""
+"""Roles passed to a service, and the role that a service creates for itself."""
 _LAUNCHED = {
     **{
         f"ec2:{each}": "RunInstances"
@@ -21,10 +21,11 @@ _LAUNCHED = {
     },
     **{f"ec2:{each}": "RunInstances CreateTags" for each in ("instance", "network-interface", "volume")},
 }
-"""Rights that a service checks of whoever gives it a launch template."""
+"""Rights that a service requires of the caller who passes it a launch template."""
 
 Actions = Mapping[str, str]
-"""Actions by their service and class of resources; `ec2:vpc` are those on networks, `ec2:*` those on nothing."""
+"""Actions by their service and class of resources; `ec2:vpc` are those on networks, `ec2:*` those without a
+resource."""
 
 TYPES: Final[Mapping[str, Actions]] = {
     "aws:autoscaling/group:Group": {
@@ -300,7 +301,7 @@ OF_TOOLKIT: Final[Actions] = {
     "ssm:session": "StartSession",
     "ssm:document": "StartSession",
 }
-"""Calls of the toolkit itself, where it looks after machines."""
+"""Calls of the toolkit itself to manage machines."""
 OF_TOOLKIT_WITH_EKS: Final[Actions] = {
     "ec2:*": "DescribeCapacityReservations",
     "eks:cluster": "DescribeCluster ListNodegroups",

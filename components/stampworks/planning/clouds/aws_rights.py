@@ -50,11 +50,11 @@ _PATTERNS: Final[Mapping[str, str]] = {
     "ssm:document": "ssm:{region}::document/AWS-StartSSHSession",
     "ssm:session": "ec2:{region}:{account}:instance/*",
 }
-"""Resources of each class. Names are those of the cluster, with what Pulumi adds to them ("Autonaming")."""
+"""Resources of each class, named after the cluster with Pulumi's suffixes ("Autonaming")."""
 
 
 def types_of(plan: Plan) -> tuple[str, ...]:
-    """Return the types of the resources that an `up` of a plan makes in AWS."""
+    """Return the types of AWS resources that an `up` of a plan creates."""
     found = [*_of_network(plan), *_of_nodes(plan), *_of_storage(plan), *_of_alarms(plan)]
     if plan.logs.days:
         found.append("cloudwatch/logGroup:LogGroup")
@@ -133,7 +133,7 @@ def _of_alarms(plan: Plan) -> Iterator[str]:
 
 
 def rights_of(plan: Plan) -> tuple[Right, ...]:
-    """Return all rights that whoever runs an `up` of a plan needs."""
+    """Return all rights that an `up` of a plan needs."""
     listed = [TYPES[type_] for type_ in types_of(plan)]
     listed += [ALWAYS, OF_TOOLKIT_WITH_EKS if plan.managed else OF_TOOLKIT]
     reservations = {offer.reservation for pool in plan.pools for offer in pool.offers} - {""}
@@ -207,8 +207,8 @@ def statement(rights: Sequence[Right], account: str = "*") -> dict[str, Any]:
 def policy(rights: Sequence[Right], account: str = "*") -> dict[str, Any]:
     """Return the smallest policy with these rights.
 
-    Rights of a service share a statement. That allows no more: AWS applies an action to resources of its own classes
-    alone. A statement for each resource would pass the length that AWS allows.
+    Rights of a service share a statement, which allows no more: AWS applies an action only to resources of its own
+    classes. A statement for each resource would exceed AWS's limit of length.
     """
     grouped: dict[tuple[str, tuple[tuple[str, str], ...]], list[Right]] = {}
     for right in rights:

@@ -6,9 +6,9 @@ from stampworks.planning.clouds.choices import Choices, GroupSize, PodAddressing
 # learn.microsoft.com, read 2026-11-22.
 PODS = PodAddressing(
     way="Azure CNI Overlay",
-    why="pods take no address of the virtual network, and what trains goes over InfiniBand past it",
+    why="pods take no address of the virtual network, and training uses InfiniBand outside of it",
     node_addresses=lambda _: 256,
-    node_why="a /24, whatever it runs",
+    node_why="a /24, for any number of pods",
     kept=("169.254.0.0/16", "172.30.0.0/16", "172.31.0.0/16", "192.0.2.0/24"),
 )
 

@@ -11,14 +11,14 @@ from stampworks.plan import Egress, Interface, Plan, Purchase, SchedulerKind, tr
 from stampworks.plan.rights import Right
 
 ANY_SERVER = "the controller runs no jobs: any server without accelerators does"
-"""Reason for the controller's machine, where servers have no size names."""
+"""Reason for the controller's machine, if servers have no size names."""
 PODS_MIN = 16
 """The minimum that the declaration allows."""
 
 
 @dataclass(frozen=True)
 class Subnets:
-    """A cloud's rules for the ranges of our networks."""
+    """A cloud's rules for the ranges of the toolkit's networks."""
 
     reserved: int
     """Addresses of each subnet that cannot be assigned."""
@@ -32,25 +32,25 @@ class Subnets:
     rdma_network: bool = False
     """Whether all NICs that only do RDMA share one network, with a subnet for each rail."""
     fabric_ranges: tuple[str, ...] = ()
-    """Ranges that the fabric of machines with rails takes for itself, which no network of theirs may overlap."""
+    """Ranges that the fabric of machines with rails reserves: none of their networks may overlap them."""
     fabric_ranges_why: str = ""
 
 
 @dataclass(frozen=True)
 class PodAddressing:
-    """The source of pod addresses of a Kubernetes on a cloud: the one way that is planned."""
+    """The source of pod addresses of a Kubernetes on a cloud."""
 
     way: str
     """The cloud's name for it."""
     why: str
-    """Why this way was chosen."""
+    """Reason for this choice."""
     node_addresses: Callable[[int], int]
     """Maximum number of addresses of a node, by the number of pods that it may run."""
     node_why: str
     own_range: bool = True
     """Whether pods have a separate range; otherwise they use the subnet of nodes."""
     lost: int = 0
-    """Addresses of the nodes' subnet that are lost, besides those that the cloud keeps."""
+    """Unusable addresses of the nodes' subnet, besides those that the cloud reserves."""
     kept: tuple[str, ...] = ()
     """Ranges that the cloud itself needs."""
     surge: int = 0
@@ -63,11 +63,11 @@ class PodAddressing:
 
     @property
     def apart(self) -> int:
-        """Return the addresses of the nodes' subnet that no node gets, besides those that the cloud keeps."""
+        """Return the addresses of the nodes' subnet that no node gets, besides those that the cloud reserves."""
         return self.lost + self.control
 
     def fewer(self, pods: int, nodes: int, room: int) -> str:
-        """Return a hint with the number of pods per node that makes room for all nodes; empty when none does."""
+        """Return a hint with the number of pods per node that leaves room for all nodes; empty if none does."""
         fit = (each for each in range(pods - 1, PODS_MIN - 1, -1) if nodes * self.node_addresses(each) <= room)
         return f"write scheduler.pods_per_node: {found}" if (found := next(fit, 0)) else ""
 
@@ -109,9 +109,9 @@ class Managed:
     """Number of nodes for the cluster's own pods. They form the head's group; there is no other head."""
     system_why: str
     endpoints: tuple[str, ...]
-    """Additional services that need an endpoint in a network without a way out."""
+    """Additional services that need an endpoint in a network without egress."""
     registries: str
-    """Registries that nodes reach without a way out."""
+    """Registries that nodes reach without egress."""
     registry_of: Mapping[str, str]
     """The registry of the cloud's own images in each region."""
     group_size: GroupSize
@@ -138,7 +138,7 @@ class Managed:
 
 @dataclass(frozen=True)
 class Launches:
-    """The way a cloud starts nodes."""
+    """How a cloud starts nodes."""
 
     interfaces: Callable[[catalog.Machine, bool], tuple[Interface, ...]]
     """The NICs of a node with this machine; the flag says whether each card of the fabric has an address."""
@@ -151,9 +151,9 @@ class Launches:
     state_gib: int
     """Size of the volume for the scheduler's state."""
     endpoints: Mapping[Egress, tuple[str, ...]]
-    """Services that need an endpoint in the network, by the way nodes reach the internet."""
+    """Services that need an endpoint in the network, by the kind of egress."""
     routed: tuple[str, ...]
-    """Services among them that need only a route, which is free; each of the others takes an address."""
+    """Services among them that need only a route, which is free; the others need an address each."""
     programs: tuple[str, ...]
     """Programs that a machine needs to log in to nodes."""
     programs_hint: str
@@ -161,7 +161,7 @@ class Launches:
     """Maximum number of declared tags on one resource."""
     tags_why: str
     tags_unread: str
-    """Characters that a tag's name must not have where machines read their own tags, as elastic nodes do."""
+    """Characters that a tag's name must not have if machines read their own tags, as elastic nodes do."""
 
 
 @dataclass(frozen=True)
@@ -181,7 +181,7 @@ class Accounts:
     coming: tuple[str, ...] = ()
     """States of a reservation before it begins."""
     among_machines: tuple[str, ...] = ()
-    """Resources whose limits the account lists among those of machines."""
+    """Resources whose limits the account lists with those of machines."""
     of_one_zone: tuple[str, ...] = ()
     """Resources that are counted in all zones, but limited in each."""
     rights: Callable[[Plan], tuple[Right, ...]] = lambda _: ()
@@ -208,7 +208,7 @@ class Existing:
     key: Callable[[str], str]
     """Form of keys of a region."""
     without_key: tuple[str, ...]
-    """Beginnings of tiers that take no key of the account's."""
+    """Prefixes of tiers that do not support a key of the account."""
     boundary: str
     profile: str
     rights: Callable[[Plan], tuple[str, ...]]
@@ -217,7 +217,7 @@ class Existing:
 
 @dataclass(frozen=True)
 class Choices:
-    """The decisions that a cloud makes for plans; one value for each cloud."""
+    """The decisions of a cloud for plans; one value for each cloud."""
 
     controller_machine: str
     """The catalog's name of the controller's machine."""
@@ -230,7 +230,7 @@ class Choices:
     numbers_ports: bool
     """Whether the plan assigns the address of every port, because no cloud does."""
     storage: Literal["directory", "file systems", "both"]
-    """Whether nodes share a directory of one machine, or file systems of vendors."""
+    """Whether nodes share a directory of the same machine, or file systems of vendors."""
     subnets: Subnets | None
     """None when the plan or the cloud numbers every port."""
     pods: PodAddressing | None
@@ -270,7 +270,7 @@ class Choices:
     takes_names: bool = False
     """Whether machines get the names that they are created with. Nodes of its managed Kubernetes have others."""
     told: str = ""
-    """The way people are notified of spending and of ending capacity; empty when nothing is created for that."""
+    """Notifications about spending and ending capacity; empty if none are created."""
 
     def names_nodes(self, scheduler: SchedulerKind) -> bool:
         """Whether a plan knows the names of nodes: it does when it numbers ports, when the cloud starts nodes for us,

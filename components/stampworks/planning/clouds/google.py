@@ -5,7 +5,7 @@ from stampworks.planning.clouds.choices import Choices, GroupSize, PodAddressing
 # "Configure maximum Pods per node" in the documentation of GKE, read 2026-11-22.
 PODS = PodAddressing(
     way="VPC-native",
-    why="it is what GKE makes, and the only one in which the pods of a node can be limited",
+    why="GKE uses it, and only this way allows a limit of pods on a node",
     node_addresses=lambda pods: 1 << (2 * pods - 1).bit_length(),
     node_why="a range of twice as many addresses as pods at least, in whole powers of two",
 )

@@ -7,5 +7,5 @@ PODS = PodAddressing(
     way="a range for each node",
     why="it is the default of Kubernetes",
     node_addresses=lambda _: 256,
-    node_why="a /24, whatever it runs",
+    node_why="a /24, for any number of pods",
 )

@@ -6,9 +6,9 @@ from stampworks.planning.clouds.choices import Choices, PodAddressing, Subnets
 # for RDMA on OKE (oci-hpc-oke, terraform/oke-cluster.tf, of the same day) uses the same pod range.
 PODS = PodAddressing(
     way="flannel",
-    why="pods take no address of the network and no VNIC of the node, and what trains goes over RDMA past it",
+    why="pods take no address of the network and no VNIC of the node, and training uses RDMA outside of it",
     node_addresses=lambda _: 128,
-    node_why="a /25, whatever it runs",
+    node_why="a /25, for any number of pods",
 )
 
 CHOICES = Choices(

@@ -1,4 +1,4 @@
-"""The choices for machines that are rented one by one, each with an address in a network that is not ours."""
+"""The choices for machines that are rented individually, each with an address in a network of the vendor."""
 
 from stampworks.planning.clouds.choices import ANY_SERVER, Choices
 

@@ -42,7 +42,7 @@ class FabricError(ValueError):
 
 
 class NoFatTreeError(ValueError):
-    """The model does not apply, or a fact that it needs is unknown, so that nothing can be said about switches."""
+    """The model does not apply, or lacks a fact, so that nothing can be said about switches."""
 
 
 @dataclass(frozen=True)

@@ -132,7 +132,7 @@ class EndpointService:
 
 @dataclass(frozen=True)
 class SubnetNow:
-    """A declared subnet as it is now."""
+    """The present state of a declared subnet."""
 
     name: str
     """The name in the plan."""
@@ -169,8 +169,8 @@ class JudgedRight:
     given: tuple[tuple[str, str], ...]
     decision: Literal["allowed", "denied", "depends"]
     why: str
-    """Reason of a denial: statement, boundary or organisation; empty when nothing allows it. Else the condition that
-    the decision depends on."""
+    """Reason of a denial: statement, boundary or organisation; empty if nothing allows it. Otherwise the condition that
+    decides."""
 
 
 @dataclass(frozen=True)
@@ -194,7 +194,7 @@ class Account:
     elsewhere: str
     """Address that answered instead of the cloud, for example a simulated cloud; empty for the cloud itself."""
     deployer: str
-    """The user or role that is to run an `up`, whose rights were judged."""
+    """The user or role whose rights were judged, and who runs an `up`."""
     readings: tuple[Reading, ...]
     offers: tuple[MachineOffer, ...] | None
     reservations: tuple[Reservation, ...] | None
@@ -224,7 +224,7 @@ class Account:
     """Routes from its private subnets to the internet: nat, gateway."""
     spreads: tuple[GroupSpread, ...] | None
     owned_networks: tuple[OwnedNetwork, ...] | None
-    """Like the fields below, of the existing parts that the plan uses, those that the account has in the region."""
+    """Existing parts of the plan, here and below, that the account has in the region."""
     owned_subnets: tuple[OwnedSubnet, ...] | None
     owned_groups: tuple[OwnedGroup, ...] | None
     owned_storage: tuple[OwnedStorage, ...] | None
@@ -235,7 +235,7 @@ class Account:
     tag_rules: tuple[TagRule, ...] | None
     """Policies of the account's organisation for the names of the plan's tags; not only of existing parts."""
     rights: tuple[JudgedRight, ...] | None
-    """Empty for a deployer whom no policy limits."""
+    """Policies; empty for a deployer without limits."""
     launches: tuple[TriedLaunch, ...] | None
 
     def why(self, fact: str) -> str:

@@ -12,7 +12,7 @@ from stampworks.planning.clouds import CLOUDS
 from stampworks.planning.rules.findings import Finding, Severity, Verdict
 
 WATCH = "node-monitoring-agent"
-"""Add-on that watches nodes between proofs, with programs of its own."""
+"""Add-on that monitors nodes between proofs, with its own programs."""
 _INDISPENSABLE = {"kueue": "all queues are its objects", "jobset": "every run is one"}
 
 
@@ -112,7 +112,7 @@ def _minor(version: str) -> tuple[int, ...]:
 
 
 def _conflict_findings(one: AddOn, row: catalog.AddOn, there: Iterable[str]) -> Iterator[Finding]:
-    """Judge an add-on by the add-ons that it needs and those that it excludes."""
+    """Judge an add-on by the add-ons that it needs or excludes."""
     for needed in row.needs:
         if needed not in there and needed not in _INDISPENSABLE:
             text = f"{one.name} does not work without {needed}"

@@ -47,7 +47,7 @@ def _slot_growth(plan: Plan, pool: Group) -> tuple[int, str, str]:
 
 
 def storage_addresses(plan: Plan) -> Iterator[Finding]:
-    """The subnet of file systems has room for them, if the cloud publishes how many addresses they take.
+    """The subnet of file systems has room for them, if the cloud publishes how many addresses they need.
 
     A range that is too small by published figures is refused before there is a plan.
     """

@@ -1,4 +1,4 @@
-"""Cost: the age of prices, the budget, and the people who get mail."""
+"""Cost: the age of prices, the budget, and its mail addresses."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def budget(plan: Plan) -> Iterator[Finding]:
 
 
 def told(plan: Plan) -> Iterator[Finding]:
-    """The declared addresses can get mail: there is a budget, or a block of capacity that ends."""
+    """The declared addresses can get mail: there is a budget, or a capacity block that ends."""
     in_block = any(offer.purchase == "block" for pool in plan.pools for offer in pool.offers)
     if plan.budget.notify and CLOUDS[plan.cloud].told and not plan.budget.monthly_usd and not in_block:
         text = "no mail is ever sent: there is no budget and no block of capacity that ends"

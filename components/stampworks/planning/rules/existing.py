@@ -137,7 +137,7 @@ def _openings(
 
 
 def _lacking(one: OwnedGroup, peer: str, range_: IPv4Network | None) -> list[str]:
-    """Return the directions in which a group lets not all traffic of a peer through: from, to."""
+    """Return the directions, from and to, in which a security group does not allow all traffic of a peer."""
     return [
         word
         for inward, word in ((True, "from"), (False, "to"))
@@ -156,7 +156,8 @@ def _reaches_world(one: OwnedGroup) -> bool:
 
 
 def rooms(plan: Plan, facts: Facts) -> Iterator[Finding]:
-    """Each existing subnet has free addresses for what comes into it, and that of nodes gives no public ones."""
+    """Each existing subnet has free addresses for its new nodes or file systems, and the nodes' subnet assigns no
+    public ones."""
     existing = plan.network.existing
     if existing is None:
         return
@@ -172,7 +173,7 @@ def rooms(plan: Plan, facts: Facts) -> Iterator[Finding]:
         place = f"{WHERE}.subnets[{declared.entry}].id"
         if (one := there.get(declared.id)) is None or each.needed is None:
             continue
-        # nodes that run have theirs already, and so have file systems that nodes run with
+        # running nodes and their file systems have addresses already
         coming = max(0, each.needed - held) if each.name == NODES else 0 if held else each.needed
         text = f"{one.id} has {one.free} addresses free, and {each.name} may still take {coming}"
         if coming <= one.free:

@@ -24,7 +24,7 @@ _NONE = ("", MADE_UP)
 
 
 def stops(finding: Finding) -> bool:
-    """Whether an `up` refuses to begin. An example is good enough for a plan, and there is nothing to boot."""
+    """Whether an `up` refuses to begin. An example lock suffices for a plan, but its images cannot boot."""
     return finding.outcome == "fail" or finding.id == EXAMPLE
 
 
@@ -89,12 +89,13 @@ def lookups(plan: Plan) -> Iterator[Finding]:
 
 
 def _of_vendor(plan: Plan) -> bool:
-    """Whether the release takes parts from the image of a vendor. Then nobody makes images of it."""
+    """Whether the release uses parts of a vendor's image, so that no other image of it is built."""
     return plan.cloud in catalog.releases()[plan.release.name].vendor_images
 
 
 def _needs_image(plan: Plan, role: str) -> bool:
-    """Whether only an image brings what a role does. Where none is made, each node builds its Slurm at first."""
+    """Whether only an image contains a role's software. Without an image, each node builds its Slurm at its first
+    boot."""
     return any(role in group.hardware for group in plan.groups) and not (role == SLURM and _of_vendor(plan))
 
 

@@ -34,7 +34,7 @@ def managed(plan: Plan, today: str | None) -> Iterator[Finding]:
 
 
 def _api(plan: Plan, own: Managed) -> Finding:
-    """Judge whether the user who runs an `up` reaches the API server: the same `up` creates its network."""
+    """Judge whether the caller of an `up` reaches the API server, although the same `up` creates its network."""
     id_, place, ranges = "kubernetes.api", "scheduler.api_from", plan.scheduler.api_from
     if ranges:
         return Finding(id_, "pass", public(ranges), "", place)
@@ -57,7 +57,7 @@ def public(ranges: Sequence[str]) -> str:
 
 
 def _storage(one: Storage, place: str, own: Managed) -> Iterator[Finding]:
-    """Judge whether pods can mount a storage, and in the declared way."""
+    """Judge whether pods can mount a storage in the declared way."""
     id_ = "kubernetes.storage"
     if not one.driver:
         text = f"{one.name} is made, but pods cannot mount it: {own.what} has no driver for {one.kind}"
@@ -73,7 +73,7 @@ def _storage(one: Storage, place: str, own: Managed) -> Iterator[Finding]:
 
 
 def _proof(plan: Plan, own: Managed) -> Finding:
-    """Judge whether there is an image of our programs, which the nodes lack."""
+    """Judge whether there is an image with the toolkit's programs, which the nodes lack."""
     id_, place, image = "kubernetes.proof", "scheduler.workloads_image", plan.scheduler.workloads_image
     build = "build one (workloads/Containerfile), put it where nodes reach it, and write its name and digest"
     if not image and plan.proof.level == "none":

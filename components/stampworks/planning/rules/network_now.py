@@ -52,7 +52,7 @@ def _have(names: Sequence[str]) -> str:
 
 
 def network_now(plan: Plan, facts: Facts) -> Iterator[Finding]:
-    """The existing network has a way out and addresses for further nodes, and gives no public addresses."""
+    """The existing network has egress and addresses for additional nodes, and assigns no public addresses."""
     if not plan.network.egress or facts.account is None or plan.network.existing:
         return
     try:

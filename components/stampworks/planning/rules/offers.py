@@ -57,7 +57,7 @@ def write_zone(zones: Set[str]) -> str:
 
 
 def interfaces(plan: Plan, facts: Facts) -> Iterator[Finding]:
-    """The machine takes the interfaces that its nodes are given; otherwise the cloud refuses to start it."""
+    """The machine supports the interfaces of its nodes; otherwise the cloud refuses to start it."""
     for place, group in judged_groups(plan, facts):
         launch = group.launch
         assert launch is not None  # noqa: S101  # a cloud starts it

@@ -34,7 +34,7 @@ class OwnedSubnet:
 
 @dataclass(frozen=True)
 class Opening:
-    """A rule of a group that lets all traffic through."""
+    """A rule of a security group that allows all traffic."""
 
     inward: bool
     peer: str
@@ -98,4 +98,4 @@ class TagRule:
     values: tuple[str, ...]
     """Allowed values, with * for any end; empty for all."""
     enforced: bool
-    """Whether the cloud refuses to make what violates it."""
+    """Whether the cloud refuses to create resources that violate it."""

@@ -19,7 +19,7 @@ _BOUGHT_BEFORE = {"block": "a block of capacity", "reserved": "reserved capacity
 
 
 def purchases(plan: Plan) -> Iterator[Finding]:
-    """The way to buy a pool's nodes fits how they are used."""
+    """The purchase of a pool's nodes fits their use."""
     for where, pool in running(plan):
         place = f"{where}.purchase"
         if pool.purchase in _BOUGHT_BEFORE and not pool.reservation:
@@ -28,9 +28,7 @@ def purchases(plan: Plan) -> Iterator[Finding]:
             yield Finding(f"purchase.{pool.purchase}", "fail", text, hint, place, subject=pool.name)
         in_block = any(offer.purchase == "block" for offer in pool.offers)
         if in_block and CLOUDS[plan.cloud].told and not plan.budget.notify:
-            text = (
-                f"the nodes of pool {pool.name} end half an hour before their block does, and nobody gets mail about it"
-            )
+            text = f"the nodes of pool {pool.name} end half an hour before their block, and no mail address is declared"
             hint = "write a mail address, as in budget: {notify: [ops@example.com]}"
             yield Finding("purchase.end", "fail", text, hint, "budget.notify", "warning", pool.name)
         if pool.purchase == "spot" and not plan.storage:

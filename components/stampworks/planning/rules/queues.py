@@ -1,4 +1,4 @@
-"""Queues of Kubernetes: whether Kueue supports what the scheduler is declared to do."""
+"""Queues of Kubernetes: whether Kueue supports the declared settings of the scheduler."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ PROGRAMS = "programs"
 
 
 def queues(plan: Plan) -> Iterator[Finding]:
-    """Kueue does everything that is declared, and nothing else."""
+    """Kueue supports all declared settings."""
     if plan.scheduler.traits.admits_gangs:
         found = [*_jobs(plan), *_priorities(plan), *_accounts(plan), *_names(plan)]
         yield from found or [
@@ -26,7 +26,7 @@ def _jobs(plan: Plan) -> Iterator[Finding]:
     """Judge Kueue's treatment of single jobs."""
     scheduler = plan.scheduler
     if scheduler.preemption == "cancel":
-        text = "Kueue ends no job that has to make room: it suspends it, and the job starts again when there is room"
+        text = "Kueue does not cancel a preempted job: it suspends it, and the job starts again when there is room"
         yield _fail("preemption", text, "write preemption: requeue, or off", "scheduler.preemption")
     if scheduler.accounting:
         text = "the usage of users is recorded by Slurm's database, and nothing records it on Kubernetes"

@@ -117,7 +117,7 @@ def _taken(plan: Plan, facts: Facts, limit: str) -> int:
 
 
 def other_limits(plan: Plan, facts: Facts) -> Iterator[Finding]:
-    """The limits allow one more network, its way out, its NICs, its placement groups and its file systems."""
+    """The limits allow another network with its egress, NICs, placement groups and file systems."""
     if not plan.network.egress or facts.account is None:
         return
     together = sum(any(one.placed_together for one in pool.offers) for _, pool in launched(plan))

@@ -56,7 +56,7 @@ RULES: Final = (
         several=(
             Id("kueue.queues", "Kueue does all that the scheduler is declared to do.", ()),
             Id("kueue.preemption", "Preempted jobs are requeued: Kueue cannot cancel them.", ("scheduler.preemption",)),
-            Id("kueue.accounting", "No database of usage is declared: only Slurm has one.", ("scheduler.accounting",)),
+            Id("kueue.accounting", "No accounting is declared: only Slurm supports it.", ("scheduler.accounting",)),
             Id(
                 "kueue.time-limit",
                 "No queue has a time limit: Kueue limits single jobs only.",
@@ -64,7 +64,7 @@ RULES: Final = (
             ),
             Id(
                 "kueue.preempts",
-                "A priority preempts every lower one: Kueue goes by weight alone.",
+                "A priority preempts every lower one: Kueue uses only weights.",
                 ("scheduler.priorities[]",),
             ),
             Id("kueue.namespace", "The name of an account is a free namespace.", ("scheduler.accounts[].name",)),
@@ -75,7 +75,7 @@ RULES: Final = (
             ),
             Id(
                 "kueue.limit",
-                "The limit of an account is about one pool: Kueue counts it in each.",
+                "The limit of an account concerns a single pool: Kueue counts it in each.",
                 ("scheduler.accounts[].accelerators_max",),
             ),
             Id(
@@ -104,7 +104,7 @@ RULES: Final = (
             Id("kubernetes.version", "The cloud still supports the version of Kubernetes.", ("release",)),
             Id(
                 "kubernetes.api",
-                "The person who runs an `up` reaches the server of Kubernetes.",
+                "The caller of an `up` reaches the server of Kubernetes.",
                 ("scheduler.api_from",),
             ),
             Id(
@@ -130,9 +130,9 @@ RULES: Final = (
         addons.addons,
         several=(
             Id("addons.fit", "All add-ons go together.", ()),
-            Id("addons.needs", "Every add-on that another one or the cluster needs is there.", _ADDON),
+            Id("addons.needs", "All required add-ons exist.", _ADDON),
             Id("addons.hardware", "The hardware of the nodes has the add-ons that it needs, and no others.", _ADDON),
-            Id("addons.installer", "The add-on is installed before objects of it are made.", _ADDON),
+            Id("addons.installer", "The add-on is installed before its objects are created.", _ADDON),
             Id("addons.mig", "Accelerators are whole: queues, runs and proofs count no parts of them.", _ADDON),
             Id("addons.kubernetes", "The add-on is for the version of Kubernetes of the release.", _ADDON),
             Id("addons.excludes", "No two add-ons exclude each other.", _ADDON),
@@ -227,7 +227,7 @@ RULES: Final = (
         several=(
             Id(
                 "existing.room",
-                "Existing subnets have free addresses for what comes into them.",
+                "Existing subnets have free addresses for new nodes and file systems.",
                 ("network.existing.subnets", "network.existing.subnets[].id"),
             ),
             Id(
@@ -295,10 +295,10 @@ RULES: Final = (
         several=(
             Id(images.LOCKED, "The lock holds the image that nodes boot.", ("region",)),
             Id(images.EXAMPLE, "The lock is not the example that a stack came with.", ("region",)),
-            Id(images.PARTS, "The lock holds the versions of what the cloud adds to its Kubernetes.", ("region",)),
+            Id(images.PARTS, "The lock holds the versions of the cloud's Kubernetes add-ons.", ("region",)),
             Id(
                 images.PREPARED,
-                "The image that nodes boot has what they can install from nowhere.",
+                "The image of the nodes has the software that they cannot install.",
                 ("network.egress", "release"),
             ),
         ),

@@ -54,7 +54,7 @@ def rights(plan: Plan, facts: Facts) -> Iterator[Finding]:
 def _judged(
     plan: Plan, facts: Facts, needed: Sequence[Right], judged: Mapping[tuple[Any, ...], JudgedRight]
 ) -> Iterator[Finding]:
-    """Yield what is lacking, a finding for each statement, and what cannot be told."""
+    """Yield missing rights, a finding for each statement, and unknown ones."""
     lacking: dict[tuple[Any, ...], list[Right]] = {}
     unsure: dict[str, list[Right]] = {}
     for right in needed:
@@ -102,7 +102,7 @@ def _listed(rights: Sequence[Right]) -> str:
 
 
 def launches(plan: Plan, facts: Facts) -> Iterator[Finding]:
-    """The cloud accepts the launch of a node of each group, as far as that can be tried without starting one."""
+    """The cloud accepts the launch of a node of each group, as far as a dry run can tell."""
     if facts.account is None or not CLOUDS[plan.cloud].account.rights(plan):
         return
     try:

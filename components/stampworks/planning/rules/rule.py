@@ -36,9 +36,9 @@ class Rule:
     check: Callable[..., Iterator[Finding]]
     """The check. Its docstring states the condition that holds when the rule passes."""
     points: tuple[str, ...] = ()
-    """Fields that the finding may point to, like those of an id."""
+    """Fields that the finding may point to."""
     several: tuple[Id, ...] = ()
-    """Ids of its findings, when there are several."""
+    """Ids of its findings, if there are several."""
 
     @property
     def ids(self) -> tuple[Id, ...]:

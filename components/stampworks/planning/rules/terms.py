@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def storage(plan: Plan, facts: Facts) -> Iterator[Finding]:
-    """Existing storage is in the account, can be mounted where nodes are, and is as declared."""
+    """Existing storage is in the account, in reach of the nodes, and as declared."""
     id_ = "existing.storage"
     for index, one in enumerate(plan.storage):
         if not one.existing or one.kind == DIRECTORY:
@@ -39,7 +39,7 @@ def storage(plan: Plan, facts: Facts) -> Iterator[Finding]:
 
 
 def _wrong(plan: Plan, one: Storage, found: OwnedStorage | None) -> Iterator[tuple[str, str, str]]:
-    """Yield field, text and hint of what is wrong with existing storage."""
+    """Yield field, text and hint of problems with existing storage."""
     id_, network = one.existing, plan.network.existing
     if found is None:
         yield "existing", f"the account has no {one.kind} {id_} in {plan.region}", ABSENT
@@ -102,7 +102,7 @@ def profiles(plan: Plan, facts: Facts) -> Iterator[Finding]:
             yield Finding(id_, "pass", f"there is an instance profile {name}", "", place, subject=field)
         else:
             text = f"the account has no instance profile {name}"
-            yield Finding(id_, "fail", text, "write one that there is, or take it out", place, subject=field)
+            yield Finding(id_, "fail", text, "write an existing one, or remove it", place, subject=field)
 
 
 def boundary(plan: Plan, facts: Facts) -> Iterator[Finding]:

@@ -12,10 +12,11 @@ from stampworks.provider.handler import Call, Handler
 
 
 class LocalRoom(Handler):
-    """The place of a cluster on this machine: the claim on everything in it. Deleting it leaves nothing of it.
+    """The place of a cluster on this machine: the claim on everything in it.
 
-    It comes before everything in the room and goes after it, so it finds parts that a killed `up` left outside of any
-    state. Creating it makes nothing, so an interrupted creation leaves nothing.
+    Deleting it leaves nothing of the cluster. It is created before everything in the room and deleted after it, so that
+    it finds parts that a killed `up` left outside of any state. Creating it makes nothing, so that an interrupted
+    creation leaves nothing.
     """
 
     table = LOCAL_ROOM

@@ -9,7 +9,7 @@ from stampworks.provider.handler import Call, Handler
 
 
 class MadeOnce(Handler):
-    """Outputs that are made once, kept only in the stack's state, and never changed."""
+    """Outputs that are created once, kept only in the stack's state, and never changed."""
 
     @staticmethod
     @abstractmethod

@@ -1,6 +1,6 @@
-"""Answers of clouds about where their nodes stand, in each cloud's own words.
+"""Answers of clouds about the places of their nodes, in each cloud's own format.
 
-A node of which the answer does not say all is on no domain: what is half known is not made up.
+A node with an incomplete answer has no place: missing parts are not guessed.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from stampworks.schedulers.topology.model import Topology, TopologyError, of_pla
 
 
 def of_google(text: str, names: Mapping[str, str]) -> Topology:
-    """`gcloud compute instances list --format json`; names has the node of each instance that is one."""
+    """Read `gcloud compute instances list --format json`; `names` has the node of each instance."""
     said: dict[str, tuple[str, ...]] = {}
     for one in _mappings(parsed(text), "the answer"):
         status = one.get("resourceStatus")

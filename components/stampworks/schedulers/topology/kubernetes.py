@@ -1,8 +1,8 @@
-"""The topology as Kubernetes and the schedulers on it have it, as JSON that `kubectl apply -f -` takes.
+"""The topology for Kubernetes and its schedulers, as JSON for `kubectl apply -f -`.
 
-Kueue's are of the version that releases have (kueue.x-k8s.io/v1beta2, which 0.17 stores), and read by a real one in
-tests. Volcano's follow its published schema (topology.volcano.sh/v1alpha1) as it was on 2026-08-23; no control plane
-has read them here.
+Kueue's objects have the version of releases (kueue.x-k8s.io/v1beta2, which 0.17 stores), and tests apply them to a real
+server. Volcano's follow its published schema (topology.volcano.sh/v1alpha1) of 2026-08-23; no server has read them
+here.
 """
 
 from __future__ import annotations
@@ -78,11 +78,11 @@ def kueue_objects(
     keys: Sequence[str] = (),
     labelled: Collection[str] = (),
 ) -> list[Manifest]:
-    """Return the objects of Kueue. A flavor has levels if the places of its nodes are known, as in pools that the cloud
-    labels, and otherwise only nodes: if some flavors of a queue have no topology, jobs without a request get only
-    those.
+    """Return the objects of Kueue.
 
-    Other levels are another topology, and other flavors: Kueue lets nobody change one, nor end it while queues name it.
+    A flavor has levels if the places of its nodes are known, as in pools that the cloud labels, and otherwise only
+    nodes: if some flavors of a queue have no topology, jobs without a request get only those. Other levels need another
+    topology and other flavors: Kueue refuses to change a flavor, or to delete it while queues name it.
     """
     levels = (*(keys or [key(level) for level in topology.levels]), HOSTNAME)
     placed = {place.node for place in topology.placed}
@@ -119,7 +119,7 @@ def read_kueue(text: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 
 def volcano(topology: Topology) -> str:
-    """A HyperNode for each domain: tier 1 holds nodes, and each further one those of the tier below."""
+    """Return a HyperNode for each domain: tier 1 holds nodes, and each further tier those of the tier below."""
     inner = len(topology.levels) - 1
     found = [
         _hypernode(name, inner - level + 1, "Node" if level == inner else "HyperNode", below)

@@ -1,8 +1,8 @@
-"""The model of nodes' places in the network, from which the forms of all schedulers are written.
+"""The model of nodes' places in the network, from which the formats of all schedulers are written.
 
-A place is the way from the outermost level down to a node: of levels `spine` and `leaf` the node gpu-001 may have the
-domains `spine1` and `leaf3`. All nodes have a domain on every level, or none at all: schedulers want it so. Places are
-kept in rank order, which is the order in which the nodes of a domain, on any level, stand next to each other.
+A place is the path from the outermost level down to a node: with levels `spine` and `leaf`, the node gpu-001 may have
+the domains `spine1` and `leaf3`. All nodes have a domain on every level, or none at all, because schedulers require it.
+Places are in rank order, in which the nodes of a domain, on any level, are adjacent.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from stampworks.plan import Domain, Plan, from_dict, to_json
 FABRIC = "fabric"
 """Name of the domain above all others, for schedulers that need one."""
 MANAGEMENT = "management"
-"""The same for where nodes stand that are on no fabric."""
+"""Name of the domain of nodes without a fabric."""
 LEVELS_MAX = 15
 """Kueue takes 16, and the innermost is the node."""
 NAME = re.compile(r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?")
@@ -75,7 +75,7 @@ class Topology:
 
     @property
     def placed(self) -> tuple[NodeDomains, ...]:
-        """The nodes whose domains are known."""
+        """Nodes with known domains."""
         return tuple(place for place in self.places if place.domains)
 
     @property
@@ -84,7 +84,7 @@ class Topology:
         return tuple(place.node for place in self.places if not place.domains)
 
     def of(self, nodes: Iterable[str]) -> Topology:
-        """The same for some of the nodes, as for those of a job."""
+        """Return the same for some of the nodes, as for those of a job."""
         wanted = set(nodes)
         return Topology(self.levels, tuple(place for place in self.places if place.node in wanted))
 
@@ -121,7 +121,7 @@ def _domain_of(domains: Sequence[Domain] | None) -> dict[str, str]:
 def of_places(levels: Sequence[str], places: Mapping[str, Sequence[str]]) -> Topology:
     """Return the topology that a cloud reports: domains of each node, the outermost first, with any characters.
 
-    A domain that has no proper name, or shares it with another one, is called after its way down from the top.
+    A domain without a valid or unique name is named after its path from the top.
     """
     paths = {tuple(domains[: depth + 1]) for domains in places.values() for depth in range(len(domains))}
     shared = Counter(path[-1] for path in paths)
@@ -189,7 +189,7 @@ def _check_nodes(places: tuple[NodeDomains, ...]) -> None:
 
 
 def _check_domains(topology: Topology) -> None:
-    """A domain is on one level, in one domain of the next outer level."""
+    """Check that a domain is on one level, in one domain of the next outer level."""
     above: dict[str, tuple[str, ...]] = {}
     for place in topology.placed:
         if len(place.domains) != len(topology.levels):

@@ -1,7 +1,7 @@
-"""The order of ranks that suits the network, in the forms of launchers, and the settings of NCCL.
+"""The order of ranks that suits the network, in the formats of launchers, and settings of NCCL.
 
-A ring over all ranks crosses the boundary of a domain as often as neighbours stand on two sides of it. In rank order
-that is once a domain, on every level. Rank i of a node meets rail i, so that each rail carries the ring of its own.
+A ring over all ranks crosses the boundary of a domain as often as its neighbours are on different sides. In rank order
+that happens once for each domain, on every level. Rank i of a node uses rail i, so that each rail carries its own ring.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def crossings(topology: Topology, nodes: Sequence[str]) -> tuple[int, ...]:
 
 
 def rail_of(rank: int, ranks: int, rails: int) -> int:
-    """The rail of a node's rank: one each, or neighbours share one, or each has several and this is its first."""
+    """Return the rail of a node's rank: its own, a shared one, or the first of several."""
     return rank * rails // ranks
 
 
@@ -78,7 +78,7 @@ def rankfile(slots: Slots, cores: Mapping[str, int]) -> str:
 
 
 def _part(rank: int, ranks: int, cores: int) -> str:
-    """The cores of a node's rank; ranks share one where there are too few."""
+    """Return the cores of a node's rank; ranks share cores if there are too few."""
     first, last = rank * cores // ranks, (rank + 1) * cores // ranks - 1
     return f"{first}-{last}" if last > first else str(first)
 
@@ -100,10 +100,8 @@ def read_rankfile(text: str) -> dict[str, int]:
 
 
 def nccl(rails: Sequence[str], devices: Sequence[str] = ()) -> dict[str, str]:
-    """Return NCCL's view of rails, which meet nowhere below a spine, and of the order of their devices.
-
-    rails are network interfaces; devices, where rails are RDMA's, the names that its verbs have for them.
-    """
+    """Return NCCL's view of rails, which meet only at a spine, and of the order of their devices. rails are network
+    interfaces; devices are the verbs' names, if rails use RDMA."""
     if not rails:
         return {}
     crossing = {"NCCL_CROSS_NIC": "0"} if len(rails) > 1 else {}

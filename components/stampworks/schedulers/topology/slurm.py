@@ -1,6 +1,7 @@
-"""The topology for Slurm: switches below one root, or blocks. The written forms can be read back.
+"""The topology for Slurm: switches below a root, or blocks.
 
-Read as well is what `scontrol show topology` says of it, which is how it is known that Slurm understood.
+The written formats can be read back, as can the output of `scontrol show topology`, which shows that Slurm understood
+them.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from stampworks.schedulers.topology.model import FABRIC, MANAGEMENT, NodeDomains
 from stampworks.text.names import UNFOLDED_MAX, fold, unfold
 
 CLUSTER = "stampworks"
-"""Name of the one topology in topology.yaml, by which partitions could refer to it."""
+"""Name of the only topology in topology.yaml, to which partitions could refer."""
 
 
 @dataclass(frozen=True)
@@ -76,7 +77,7 @@ def block_sizes(topology: Topology) -> tuple[int, ...]:
     """Return the number of nodes in the smallest block, and in each outer level whose domains have equal numbers of
     blocks that are powers of two.
 
-    Slurm joins blocks as they follow each other, so that a level of other domains could not be told to it.
+    Slurm joins consecutive blocks, so that it does not support levels of other sizes.
     """
     if not topology.placed:
         return ()
@@ -178,7 +179,7 @@ def _from_switches(children: Mapping[str, Sequence[str]], leaves: set[str], leve
 
 
 def _rows(text: str) -> Iterator[tuple[int, dict[str, str]]]:
-    """Lines of words key=value with their numbers; Slurm minds no case in keys."""
+    """Yield the lines of words key=value with their numbers; Slurm ignores the case of keys."""
     for number, line in enumerate(text.splitlines(), 1):
         words = line.partition("#")[0].split()
         pairs = [word.partition("=") for word in words]

@@ -15,7 +15,7 @@ from stampworks.views.report.markdown import plain, table
 from stampworks.views.report.marks import number, simulated_mark, tick_label, ticks
 from stampworks.views.report.tree import e
 
-TITLE = "Each node by itself"
+TITLE = "Single nodes"
 _NONE = "Nothing was measured of single nodes."
 _HEADER = ("quantity", "values", "lowest", "median", "highest", "at most")
 _WIDTH, _HEIGHT = 160.0, 34.0

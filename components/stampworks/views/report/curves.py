@@ -192,7 +192,7 @@ def _ticks(low: float, high: float) -> Iterator[float]:
 def _series(points: Sequence[CurvePoint], look: int, x: Scale, y: Scale) -> Iterator[Element]:
     expected = [(x(point.bytes), y(point.expected)) for point in points if point.expected and point.expected > 0]
     if expected:
-        # a line has two ends: extend that of a single size a little to both sides
+        # a line needs two ends: extend a single size a little to both sides
         ends = [(expected[0][0] - 14, expected[0][1]), *expected, (expected[-1][0] + 14, expected[-1][1])]
         line = " ".join(f"{at:.1f},{height:.1f}" for at, height in ends)
         yield e("polyline", points=line, class_=f"model line{look}")

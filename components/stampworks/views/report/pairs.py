@@ -90,7 +90,9 @@ def _figure(nodes: tuple[str, ...], rail: str, measured: Sequence[Pair]) -> Elem
     room = _NUMBERED if len(nodes) <= _NUMBERS_MAX else _CROWDED
     side, place = min(_SIDE, room / len(nodes)), {name: at for at, name in enumerate(nodes)}
     margin = _LETTER * max(len(short(name)) for name in nodes) + 8
-    height, width = (f"{margin + side * len(nodes) + more:.0f}" for more in (1, margin / 2))  # the last name leans out
+    height, width = (
+        f"{margin + side * len(nodes) + more:.0f}" for more in (1, margin / 2)
+    )  # the last name leans outwards
     every = -(-10 // side)  # a label is ten points high
     labels = [
         label for name, at in place.items() if not at % every for label in _labels(name, margin, side * (at + 0.5))
@@ -112,7 +114,7 @@ def _labels(name: str, margin: float, at: float) -> tuple[Element, Element]:
 
 
 def _grid(nodes: int, side: float) -> Iterator[Element]:
-    """Yield guide lines where the cells leave room for them, and the diagonal, which has no pairs."""
+    """Yield guide lines if the cells leave room for them, and the diagonal, which has no pairs."""
     end = f"{side * nodes:.1f}"
     for at in range(1, nodes if nodes <= _NUMBERS_MAX else 0):
         yield e("line", x1=f"{side * at:.1f}", x2=f"{side * at:.1f}", y1=0, y2=end, class_="rule")

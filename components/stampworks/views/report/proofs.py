@@ -121,7 +121,7 @@ def html(proofs: Proofs) -> Element:
     section = e("section", e("h2", TITLE), tree.table(_HEADER, rows))
     if proofs.changes:
         below = (
-            e("h3", "This proof and the one before"),
+            e("h3", "This proof and the previous one"),
             e("p", _EXPLAINED),
             changes.html(_sides(proofs), proofs.changes),
         )
@@ -135,6 +135,6 @@ def markdown(proofs: Proofs) -> list[str]:
     rows = [(row.started, row.verdict, *_words(row)) for row in proofs.rows]
     lines = [f"## {TITLE}", "", *table(_HEADER, rows)]
     if proofs.changes:
-        lines += ["", "### This proof and the one before", "", plain(_EXPLAINED), ""]
+        lines += ["", "### This proof and the previous one", "", plain(_EXPLAINED), ""]
         lines += table(_sides(proofs), changes.rows(proofs.changes))
     return lines

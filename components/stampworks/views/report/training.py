@@ -21,7 +21,7 @@ _SIMULATED = (
     "says nothing about accelerators."
 )
 _EXPLAINED = "A dashed line with a triangle is a failure; a square below the curve is a checkpoint."
-_LAST_TWO = "The latest run and the one before"
+_LAST_TWO = "The latest run and the previous one"
 _BINS = ("use of time", "time", "part", "meaning")
 _FAILURES = (
     *("when", "what", "where", "after step", "steps lost", "time lost", "restart", "to next step", "state from"),
@@ -41,7 +41,7 @@ _CURVES = {
     "share_of_peak": "share of the accelerators' peak, %,",
     "memory": "memory of the first accelerator, GiB,",
 }
-_STATES = {"open": "open: it goes on, or was killed", "": "unknown"}
+_STATES = {"open": "open: it is running, or was killed", "": "unknown"}
 
 
 @dataclass(frozen=True)
@@ -318,7 +318,7 @@ def _values(run: Record, what: str) -> Iterator[tuple[TrainingPoint, float | Non
 def _share_of_rate(run: Record) -> float:
     """Return the part of the accelerators' peak, in percent, that a rate of one token a second uses.
 
-    It is 0 where that is unknown, or other ranks took part in some of the steps.
+    It is 0 if that is unknown, or if other ranks took part in some of the steps.
     """
     share, rate = run.account.share_of_peak, run.account.tokens_per_s
     same = len({each.world for each in run.generations}) == 1

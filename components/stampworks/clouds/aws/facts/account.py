@@ -33,7 +33,7 @@ class AccountQuestion:
     api: Api
     account: str
     deployer: str
-    """ARN of whoever is to run an `up`."""
+    """ARN of the identity that runs an `up`."""
     rights: Sequence[Right]
     """Rights that an `up` needs."""
     caller: str
@@ -73,10 +73,10 @@ class Fact:
 def read_account(
     plan: Plan, rights: Sequence[Right], deployer: str = "", say: Callable[[str], None] = lambda _: None
 ) -> dict[str, Any]:
-    """Return each fact, or the reason why it is unknown. Without a deployer, the caller is the one.
+    """Return each fact, or the reason why it is unknown.
 
-    Raise AwsUnansweredError when AWS does not even name the account. Do not ask a service again that gave no answer:
-    each call would wait as long as the first.
+    Without a deployer, use the caller. Raise AwsUnansweredError if AWS does not even name the account. Do not ask a
+    silent service again: each call would wait as long as the first.
     """
     api = Api(plan.region)
     who = api.ask(WHO)
@@ -244,9 +244,9 @@ def _placement_groups(asked: AccountQuestion) -> int:
 
 
 def _spreads(asked: AccountQuestion) -> list[dict[str, Any]]:
-    """Count the switches above the nodes of each group, from the tags that nodes got when they joined.
+    """Count the switches above the nodes of each group, from the tags of joined nodes.
 
-    AWS does not say where small instances are.
+    AWS does not report places of small instances.
     """
     ways: dict[str, list[Sequence[str]]] = {}
     for tags in map(_tags, asked.nodes):
@@ -278,10 +278,8 @@ def _newest(asked: AccountQuestion) -> list[dict[str, Any]]:
 
 
 def _services(asked: AccountQuestion) -> list[dict[str, Any]]:
-    """Return the AWS endpoint services of the region, not only those that the plan uses.
-
-    A plan with another way out needs others.
-    """
+    """Return the AWS endpoint services of the region, not only those that the plan uses: a plan with another egress
+    needs others."""
     prefix = f"com.amazonaws.{asked.plan.region}."
     zones: dict[str, set[str]] = {}
     for one in asked.api.ask("ec2:DescribeVpcEndpointServices")["ServiceDetails"]:
@@ -317,7 +315,7 @@ def _ways_out(asked: AccountQuestion) -> list[str]:
 
 
 def _of_network(asked: AccountQuestion, action: str, key: str) -> list[dict[str, Any]]:
-    """Return the resources of the cluster's own network, or those of the existing network that it is in."""
+    """Return the resources of the cluster's own network, or of its existing network."""
     if (existing := asked.plan.network.existing) is None:
         return asked.own(action, key)
     return list(asked.api.ask(action, Filters=[{"Name": "vpc-id", "Values": [existing.vpc]}])[key])

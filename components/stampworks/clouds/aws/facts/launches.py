@@ -41,11 +41,11 @@ def _tried(api: Api, plan: Plan, group: Group) -> dict[str, str]:
         if error.code.startswith(("Invalid", "Missing", "Unsupported", "VPC")):
             return {"outcome": "refused", "why": str(error)}
         raise
-    raise ValueError(f"{RUN} of {group.name} gave an answer that no call of its kind gives")
+    raise ValueError(f"{RUN} of {group.name} succeeded although it was only a dry run")
 
 
 def _subnet(api: Api, plan: Plan, zone: str) -> str:
-    """Return the subnet of nodes, or the zone's default one, in which a launch can be tried as well; empty for none."""
+    """Return the subnet of nodes, or the zone's default subnet, for a trial launch; empty for none."""
     if existing := plan.network.existing:
         return existing.subnet("nodes").id
     own = [{"Name": f"tag:{CLUSTER}", "Values": [plan.name]}, {"Name": "tag:Name", "Values": [f"{plan.name}-nodes"]}]
@@ -96,7 +96,7 @@ def _bought(group: Group) -> Iterator[tuple[str, Any]]:
 
 
 def _denied(api: Api, encoded: str) -> str:
-    """Return what a denied call lacks; empty if AWS does not say."""
+    """Return the rights that a denied call lacks; empty if AWS does not name them."""
     if not encoded:
         return ""
     try:

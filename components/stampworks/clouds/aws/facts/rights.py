@@ -1,4 +1,4 @@
-"""Rights of whoever runs an `up`, as IAM's simulator judges them."""
+"""Rights of the identity that runs an `up`, as judged by IAM's simulator."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ _CALLER = re.compile(
     r"(?:(?P<root>root)|(?P<kind>user|assumed-role)/(?P<name>.+))"
 )
 _GLOBAL = ("iam", "budgets", "route53", "sts")
-"""Services with one endpoint for all regions, which is in the first one (AWS global condition context keys,
+"""Services with a single endpoint for all regions, in the first one (AWS global condition context keys,
 "aws:RequestedRegion")."""
 
 
 def principal(api: Api, caller: str) -> str:
-    """Return the user or role whose policies hold for a caller; empty for root, which no policy of IAM limits.
+    """Return the user or role whose policies apply to a caller; empty for root, which IAM policies do not limit.
 
     A session names its role without the role's path.
     """
@@ -37,7 +37,7 @@ def principal(api: Api, caller: str) -> str:
 
 
 def judged(api: Api, plan: Plan, caller: str, rights: Sequence[Right]) -> list[dict[str, Any]]:
-    """Return what IAM decides about each right; nothing for root."""
+    """Return IAM's decision about each right; nothing for root."""
     if not (source := principal(api, caller)):
         return []
     account = caller.split(":")[4]

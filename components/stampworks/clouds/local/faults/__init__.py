@@ -22,7 +22,7 @@ def recorded(cluster: str) -> tuple[Injected, ...]:
 
 
 def there(plan: Plan, one: Injected) -> bool | None:
-    """Whether the cluster has this fault now, whatever its cause; None if that cannot be found out."""
+    """Whether the cluster has this fault now, for any cause; None if unknown."""
     room = of_cluster(plan.name)
     if _is_gone(room, plan, one):
         return False
@@ -46,7 +46,7 @@ def inject(plan: Plan, one: Injected) -> None:
 
 
 def clear(plan: Plan, one: Injected) -> None:
-    """Clear a fault, also one that is partly or fully cleared."""
+    """Clear a fault, even if it is partly or fully cleared."""
     room = of_cluster(plan.name)
     with room.locked():
         _clear(plan, room, one)

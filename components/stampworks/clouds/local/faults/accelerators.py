@@ -27,7 +27,8 @@ os.replace(path + ".new", path)
 
 
 def _state(key: str, good: object, bad: object = None, many: bool = False) -> Means:
-    """Change a field of a node's last accelerators: of one, to `bad` or the severity, or of as many as the severity."""
+    """Change a field of a node's last accelerators: of a single one, to `bad` or the severity, or of as many as the
+    severity."""
 
     def edit(verb: str, site: Site, one: Injected) -> str:
         severity = round(one.severity or 0)

@@ -11,7 +11,7 @@ _RATE = Severity("the part of its rate that is left", 0.1, 0.7)
 
 _ALL: tuple[tuple[Fault, Means], ...] = (
     (Fault("power-loss", "a node is off; its disk stays", "status"), machines.NO_POWER),
-    (Fault("node-frozen", "no process of a node goes on", "status"), machines.FROZEN),
+    (Fault("node-frozen", "all processes of a node are frozen", "status"), machines.FROZEN),
     (
         Fault(
             "cpu-slow",
@@ -30,7 +30,7 @@ _ALL: tuple[tuple[Fault, Means], ...] = (
     (
         Fault(
             "mtu-mismatch",
-            "a node's rail takes smaller packets than its peers'",
+            "a node's rail has a smaller MTU than its peers'",
             "limits",
             "rail",
             Severity("bytes of its largest packet", 600, 1400, whole=True),
@@ -86,7 +86,7 @@ _ALL: tuple[tuple[Fault, Means], ...] = (
     (
         Fault(
             "shared-slow",
-            "a shared directory gives and takes little on a node",
+            "a shared directory is slow on a node",
             "storage",
             "shared directory",
             Severity("MB/s", 1, 4),
@@ -122,7 +122,7 @@ _ALL: tuple[tuple[Fault, Means], ...] = (
         settings.WRONG_INTERFACE,
     ),
     (Fault("library-skew", "a library of a node has another version", "inventory"), settings.OTHER_LIBRARY),
-    (Fault("bit-flip", "one bit of a node's products is wrong now and then", "matmul"), settings.BIT_FLIP),
+    (Fault("bit-flip", "a bit of a node's products is sometimes wrong", "matmul"), settings.BIT_FLIP),
     (
         Fault(
             "gpus-missing",
@@ -148,7 +148,7 @@ _ALL: tuple[tuple[Fault, Means], ...] = (
     (
         Fault(
             "xid",
-            "a node's kernel says that an accelerator fell off the bus",
+            "a node's kernel reports that an accelerator fell off the bus",
             "inventory",
             "accelerators",
             simulated=True,
@@ -160,7 +160,7 @@ _ALL: tuple[tuple[Fault, Means], ...] = (
         accelerators.THROTTLED,
     ),
     (
-        Fault("rank-killed", "a rank of a training run is killed on a node where it works", "training", once=True),
+        Fault("rank-killed", "a rank of a training run is killed on the node", "training", once=True),
         programs.KILLED_RANK,
     ),
 )

@@ -56,7 +56,7 @@ def _text(path: str, text: str, after: str = "") -> Means:
 
 
 def brought(folder: str, *packages: str) -> Means:
-    """Unpack packages on the node without installing them, so that nothing else finds them."""
+    """Unpack packages on the node without installing them, so that no other program finds them."""
     folder = f"{_BROUGHT}/{folder}"
     unpack = f"""
     mkdir -p {folder}

@@ -19,7 +19,7 @@ NODE_S = 60
 
 @dataclass(frozen=True)
 class Site:
-    """Access to a cluster for the code of one fault."""
+    """Access to a cluster for the code of a fault."""
 
     plan: Plan
     room: Room
@@ -105,7 +105,7 @@ def go_into_background():
 
 
 def resident(name: str, program: str, arguments: Callable[[Site, Injected], tuple[str, ...]]) -> Means:
-    """Return a fault that is a Python program on the node. It goes into the background after its start."""
+    """Return a fault that is a Python program on the node, which runs in the background."""
     path = f"/run/stampworks-{name}"
     who = f'pid=$(cat {path} 2>/dev/null) && grep -qs {path} "/proc/$pid/cmdline" || pid=\n'
 
