@@ -13,7 +13,7 @@ import pytest
 import yaml
 from stampworks import machine_room as room
 from stampworks.cli.main import main
-from stampworks.declaration import load_file, load_value
+from stampworks.declaration import load_file
 from stampworks.planning import Finding, plan, rules
 from stampworks.state.facts import known_facts, today
 
@@ -115,16 +115,6 @@ class Lab:
         end = f"mv {key}.old {key}; mv {key}.pub.old {key}.pub"
         restart = f"sv restart {SERVICE} >/dev/null"
         return self.fault(host, f"{begin}; {restart}", f"{end}; {restart}")
-
-
-def release_of() -> Any:
-    declared = {
-        "version": 1,
-        "name": "x",
-        "cloud": "local",
-        "pools": [{"name": "g", "machine": "sim-h100", "count": 1}],
-    }
-    return plan(load_value(declared, "x")).release
 
 
 def stop(lent: LentHosts) -> None:
