@@ -200,7 +200,7 @@ def two_pods(plan: Plan, top: Path, run: str) -> tuple[list[subprocess.Popen[byt
     """Start the scripts of both pods of a job, and return them with its folder."""
     files, _ = made(plan, top, f"nodes: 2\nrun: |\n  {run}\n")
     folder = top / "runs" / "job.alice"
-    folder.mkdir(parents=True)
+    folder.mkdir(parents=True, exist_ok=True)
     for name, text in files.items():
         (folder / name).write_text(text.replace("/shared/runs", str(top / "runs")))
     told = {"NODE_NAME": "a", "POD_IP": "127.0.0.1", "JOB_ID": "id", "PATH": os.environ["PATH"], "PLACE": str(top)}
@@ -240,6 +240,16 @@ def test_a_program_fails_by_itself(on_kubernetes: Plan, tmp_path: Path, monkeypa
     assert started[0].wait(30) == 7
     assert "lost" not in (folder / "log").read_text()
     assert not [*folder.glob("alive-*")]
+
+
+def test_a_home_of_somebody_else(on_kubernetes: Plan, tmp_path: Path) -> None:
+    """Beside the runs everybody may make a folder, and a link: the job uses neither as its `~`."""
+    (tmp_path / "runs").mkdir()
+    (tmp_path / "runs" / ".home.alice").symlink_to(tmp_path)
+    started, folder = two_pods(on_kubernetes, tmp_path, "touch ~/used")
+    assert [pod.wait(30) for pod in started] == [1, 1]
+    assert f"stampworks: {tmp_path}/runs/.home.alice belongs to another user" in (folder / "log").read_text()
+    assert not (tmp_path / "used").exists()
 
 
 def session(leader: int) -> list[int]:
