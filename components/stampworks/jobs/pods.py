@@ -216,6 +216,7 @@ if [ "$code" != 0 ]; then
         if [ "$silent" ]; then
             echo "stampworks: nodes of the job are lost (NODE_RANK $silent): what ran here ended with $code"
             code={LOST}
+            for rank in $silent; do rm -f "$alive-$rank"; done
         fi
         echo "$code" >"$failed"
     else
