@@ -16,6 +16,7 @@ python="${NODES_PYTHON:-3.13}" platform="$(uname -m)-manylinux_2_28"
 kept="$cache/recipes/$(cat "$recipes/requirements.lock" "$0" | sha256sum | cut -c -12)-$python-$platform.tar.gz"
 work="$(mktemp -d)"
 trap 'rm -r "$work"' EXIT
+trap 'exit 130' INT TERM
 
 pack() {
     PATH="$PATH:$cache/uv/bin" # the one of `make prepare`
