@@ -46,7 +46,7 @@ AREAS = {
         (
             *(
                 f"cluster/test_{name}.py"
-                for name in ("kubernetes", "gangs", "pods", "jobs_in_pods", "operators", "demo_k8s")
+                for name in ("kubernetes", "gangs", "pods", "*_in_pods", "operators", "demo_k8s")
             ),
             *("cluster/test_same_verdicts.py", "schedulers/test_a*.py", "tools/test_kubernetes_plugin.py"),
         ),

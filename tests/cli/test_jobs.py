@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+from stampworks import planning
 from stampworks.cli import exits
+from stampworks.cli import jobs as command
 from stampworks.cli.main import main
+from stampworks.declaration import load_stack
 from stampworks.operations import jobs as operations
 from stampworks.operations import runs
+from stampworks.operations.job import Job
+from stampworks.plan import Member, Roster
+from stampworks.planning.cost import NoPrice, price_of
 
 from tests.operations.slurm.standin import StandIn, node
 from tests.operations.test_jobs import SBATCH, OfTeams, queued
@@ -146,6 +153,21 @@ def test_a_list(cluster: StandIn, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["jobs", "--json", "--mine", "alice"]) == exits.FINE
     [job] = json.loads(capsys.readouterr().out)["jobs"]
     assert (job["name"], job["id"], job["gpu_hours"], job["usd"], job["exit_code"]) == ("own", 8, 8.0, None, 3)
+
+
+def test_cost_so_far() -> None:
+    """Accelerator hours at the price of the nodes' machine; unknown where prices differ or a job has used nothing."""
+    plan = planning.plan(load_stack("aws-dev-g6", ROOT / "stacks"))
+    [pool] = [pool for pool in plan.pools if pool.machine.accelerators]
+    price = price_of(plan, pool)
+    assert not isinstance(price, NoPrice)
+    member = Member("gpu-001", pool.name, "i-1", "10.0.0.1", (), "")
+    roster = Roster(plan.name, plan.cloud, (), "", "", (member,))
+    usd = command._prices(plan, roster)
+    job = Job("own", "job", "running", 8, "alice", ("gpu-001",), 1, 0, "", gpu_hours=10.0)
+    assert usd(job) == round(10 * price.usd_per_hour / pool.machine.accelerators, 2) > 0
+    assert usd(replace(job, nodes=("gpu-001", "cpu-001"))) is None
+    assert usd(replace(job, gpu_hours=None)) is None
 
 
 def test_cancelling(cluster: StandIn, capsys: pytest.CaptureFixture[str]) -> None:

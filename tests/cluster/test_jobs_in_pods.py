@@ -1,8 +1,7 @@
-"""Job files on nodes that run pods: arrays, an order of jobs, and recipes to their end and after a lost node."""
+"""Job files on nodes that run pods: arrays, and an order of jobs."""
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -11,13 +10,9 @@ from typing import Any
 import pytest
 
 from tests.cluster.kubernetes import KubernetesStack
-from tests.cluster.pods import NODES, RUNS, of_run, running, soon
-from tests.cluster.stack import ROOT
+from tests.cluster.pods import of_run, running, soon
 
 pytestmark = [pytest.mark.cluster, pytest.mark.long]
-
-RECIPES = ROOT / "workloads" / "recipes"
-HOME = f"{RUNS}/.home.alice"
 
 
 @pytest.fixture(scope="module")
@@ -35,13 +30,6 @@ def stack(up: KubernetesStack) -> Iterator[KubernetesStack]:
 def submit(stack: KubernetesStack, name: str, text: str, *options: str) -> subprocess.CompletedProcess[str]:
     (stack.folder / f"{name}.yaml").write_text(text)
     return stack.stampworks("submit", f"{name}.yaml", "--user", "alice", *options)
-
-
-def recipe(stack: KubernetesStack, name: str, *options: str) -> str:
-    """Return the output of the command, which must pass."""
-    done = stack.stampworks("submit", str(RECIPES / name / "job.yaml"), "--user", "alice", *options)
-    assert done.returncode == 0, done.stdout + done.stderr
-    return str(done.stdout)
 
 
 def tasks_of(stack: KubernetesStack, name: str) -> dict[int, str]:
@@ -92,38 +80,3 @@ def test_an_order(stack: KubernetesStack) -> None:
     assert said.splitlines()[-1] == "0: after"
     assert "waits for research/before-u2001" in why
     assert of_run(stack, "before")["state"] == "finished"
-
-
-def sources(stack: KubernetesStack, name: str) -> list[str]:
-    """Sources of a run's state, each time that its ranks were ready."""
-    text = shell(stack, f"cat {HOME}/runs/{name}/events.jsonl 2>/dev/null || true")
-    events = [json.loads(line) for line in text.splitlines() if line.endswith("}")]
-    return [event["source"] for event in events if event["what"] == "ready"]
-
-
-def shell(stack: KubernetesStack, command: str) -> str:
-    there = next(node for node, found in stack.nodes().items() if found["state"] == "up")
-    return stack.shell(there, command)
-
-
-def test_tensors_and_stages(stack: KubernetesStack) -> None:
-    assert "step 50: loss" in recipe(stack, "tp-pp", "--env", "STEPS=60", "--wait")
-
-
-def test_a_lost_node_and_then_an_evaluation(stack: KubernetesStack) -> None:
-    """The job restarts from its checkpoint when its node is back; another recipe reads the last checkpoint."""
-    recipe(stack, "torchrun-ddp", "--env", "STEPS=20000")
-    whole = f"ls {HOME}/runs/torchrun-ddp/checkpoints/*/manifest.json 2>/dev/null || true"
-    soon(stack, "torchrun-ddp.alice", lambda: shell(stack, whole))
-    second = "--selector=batch.kubernetes.io/job-completion-index=1"
-    [node] = [pod["spec"]["nodeName"] for pod in stack.listed("pods", "--namespace=research", second)]
-    assert node in NODES
-    stack.kill(node)
-    stack.passes("up", "--yes", "--skip-preview", "--refresh")
-    soon(stack, "torchrun-ddp.alice", lambda: len(sources(stack, "torchrun-ddp")) > 1)
-    assert sources(stack, "torchrun-ddp") == ["nothing", "checkpoint"]
-    assert stack.stampworks("cancel", "torchrun-ddp").returncode == 0
-    soon(stack, "torchrun-ddp.alice", lambda: not stack.listed("pods", "--namespace=research"))
-    found = json.loads(recipe(stack, "evaluation", "--wait").splitlines()[-1].removeprefix("0: "))
-    assert found["samples"] == 1024
-    assert 0 < found["loss"] < 1

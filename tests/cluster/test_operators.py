@@ -46,7 +46,7 @@ def made(stack: KubernetesStack, kind: str, name: str, *options: str, image: str
 
 
 def conditions(stack: KubernetesStack, kind: str, name: str) -> dict[str, str]:
-    found = json.loads(stack.kubectl("get", kind, name, "--namespace=research", "--output=json"))
+    [found] = stack.listed(kind, "--all-namespaces", f"--field-selector=metadata.name={name}")
     return {each["type"]: each["status"] for each in found.get("status", {}).get("conditions", ())}
 
 
@@ -83,8 +83,8 @@ def test_a_trainjob_past_the_quota_waits(stack: KubernetesStack) -> None:
     assert {each["metadata"]["labels"][JOBSET] for each in stack.listed("pods", "--all-namespaces")} == {"before"}
     asked(stack, "cancel", "before")
     through(stack, "behind")
-    assert [each["metadata"]["name"] for each in stack.listed("trainjobs", "--namespace=research")] == ["behind"]
-    beside = stack.listed("configmaps,trainingruntimes", "--namespace=research")
+    assert [each["metadata"]["name"] for each in stack.listed("trainjobs", "--namespace=product")] == ["behind"]
+    beside = stack.listed("configmaps,trainingruntimes", "--namespace=product")
     assert "before" not in {each["metadata"]["name"] for each in beside}
 
 
@@ -184,11 +184,11 @@ def test_an_mpijob_trains_through(stack: KubernetesStack) -> None:
     assert sorted(begun["nodes"]) == sorted(NODES)
     record = json.loads(stack.shell(NODES[0], f"cat {RUNS}/ranks/record.json"))
     assert (record["state"], record["counts"]["steps"], record["account"]["step"]) == ("finished", 20, 20), record
-    said = stack.kubectl("logs", "--namespace=research", "job/ranks-launcher")
+    said = stack.kubectl("logs", "--namespace=product", "job/ranks-launcher")
     assert "2 ranks on gpu-001, gpu-002" in said, said
     assert rights(stack, "ranks") == rights(stack, "pods")
     workers = "training.kubeflow.org/job-name=ranks,training.kubeflow.org/job-role=worker"
-    soon(stack, "ranks", lambda: not stack.listed("pods", "--namespace=research", f"--selector={workers}"))
+    soon(stack, "ranks", lambda: not stack.listed("pods", "--namespace=product", f"--selector={workers}"))
     stack.kubectl("delete", "--filename=-", text=printed)
 
 
@@ -205,7 +205,7 @@ def test_an_mpijob_past_the_quota_waits(stack: KubernetesStack) -> None:
     soon(stack, "later", lambda: "later-launcher" in {job["metadata"]["name"] for job in stack.listed(*jobs)})
     pods = stack.listed("pods", "--all-namespaces")
     assert {each["metadata"]["labels"]["training.kubeflow.org/job-name"] for each in pods} == {"ahead"}
-    stack.kubectl("delete", "mpijob", "ahead", "--namespace=research")
+    stack.kubectl("delete", "mpijob", "ahead", "--namespace=product")
     soon(stack, "later", lambda: conditions(stack, "mpijob", "later").get("Succeeded") == "True")
     assert stack.shell(NODES[0], f"stat --format=%U {RUNS}/later/record.json") == "alice"
 

@@ -218,7 +218,7 @@ def test_cancelled_and_gone_on_with(stack: KubernetesStack) -> None:
     until(stack, "stopped", 5)
     busy = stack.stampworks("submit", *wanted)
     assert busy.returncode == 1
-    assert "run stopped is still running or waiting: job research/stopped of root, running" in busy.stderr
+    assert "run stopped is still running or waiting: job product/stopped of root, running" in busy.stderr
     asked(stack, "cancel", "stopped")
     soon(stack, "stopped", lambda: of_run(stack, "stopped")["state"] == "stopped")
     done = max(event["step"] for event in told(stack, "stopped", "step"))
@@ -385,7 +385,7 @@ def test_a_pool_that_goes_lets_its_work_end_first(stack: KubernetesStack) -> Non
     )
     stack.edit(*pools)
     stack.up()
-    [ended] = stack.listed("jobsets", "--namespace=research")
+    [ended] = stack.listed("jobsets", "--namespace=product")
     assert (ended["metadata"]["name"], ended["status"]["terminalState"]) == ("last", "Completed")
     assert [node["metadata"]["name"] for node in stack.listed("nodes")] == ["later-001"]
     stack.edit(*reversed(pools))
@@ -401,7 +401,7 @@ def test_a_pool_becomes_one_for_scheduling_only_and_back(stack: KubernetesStack)
     pools = ("count: 2}", "count: 2, scheduling_only: true}")
     stack.edit(*pools)
     stack.up()
-    [ended] = stack.listed("jobsets", "--namespace=research")
+    [ended] = stack.listed("jobsets", "--namespace=product")
     assert (ended["metadata"]["name"], ended["status"]["terminalState"]) == ("last", "Completed")
     assert [simulated(node) for node in stack.listed("nodes")] == [True, True]
     with stack.entered():

@@ -59,7 +59,7 @@ def test_a_proof_leaves_alone_who_works(stack: KubernetesStack) -> None:
     until(stack, "busy", 5)
     found = stack.stampworks("qualify", "--level", "quick")
     assert found.returncode == 3, found.stdout + found.stderr
-    assert " run research/busy is on it" in found.stdout
+    assert " run product/busy is on it" in found.stdout
     through(stack, "busy")
 
 

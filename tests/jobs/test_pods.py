@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -18,7 +20,9 @@ from stampworks.operations import on_head, own_jobs, workdir
 from stampworks.operations.kubernetes.jobs import MANIFEST, KubernetesJobs
 from stampworks.plan import Plan, Roster, User
 from stampworks.planning import plan as plan_of
+from stampworks.schedulers.batch import LOST
 
+from tests.project import wait_for
 from tests.schedulers.schemas import wrong
 
 ROOT = Path(__file__).parents[2]
@@ -190,6 +194,73 @@ def test_tasks_keep_apart_in_their_folder(on_kubernetes: Plan, tmp_path: Path) -
     looked = on_head.look(folder)
     assert (looked["exit"], looked["tasks"]) == (1, {"0": 0, "1": 1})
     assert home.stat().st_mode & 0o777 == 0o700
+
+
+def two_pods(plan: Plan, top: Path, run: str) -> tuple[list[subprocess.Popen[bytes]], Path]:
+    """Start the scripts of both pods of a job, and return them with its folder."""
+    files, _ = made(plan, top, f"nodes: 2\nrun: |\n  {run}\n")
+    folder = top / "runs" / "job.alice"
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, text in files.items():
+        (folder / name).write_text(text.replace("/shared/runs", str(top / "runs")))
+    told = {"NODE_NAME": "a", "POD_IP": "127.0.0.1", "JOB_ID": "id", "PATH": os.environ["PATH"], "PLACE": str(top)}
+    start = ["sh", str(folder / "pod.sh")]
+    return [
+        subprocess.Popen(start, env=told | {"RANK": str(rank)}, start_new_session=True) for rank in range(2)
+    ], folder
+
+
+@pytest.mark.parametrize("first", [0, 1])
+def test_a_program_fails_as_its_other_node_is_lost(
+    first: int, on_kubernetes: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its pod then ends as that of a lost node does, and the job is started again: whichever node it is."""
+    monkeypatch.setattr(pods, "BEAT_S", 1)
+    monkeypatch.setattr(pods, "SILENT_S", 3)
+    run = 'touch "$PLACE/begun-$NODE_RANK"; until [ -e "$PLACE/lost" ]; do sleep 0.1; done; exit 7'
+    started, folder = two_pods(on_kubernetes, tmp_path, run)
+    wait_for(lambda: len([*folder.glob("alive-*")]) == len([*tmp_path.glob("begun-*")]) == 2, 30)
+    for process in session(started[first].pid):
+        os.kill(process, signal.SIGKILL)
+    started[first].wait()
+    (tmp_path / "lost").touch()
+    assert started[1 - first].wait(30) == LOST
+    log = (folder / "log").read_text()
+    assert f"nodes of the job are lost (NODE_RANK {first}): what ran here ended with 7" in log
+
+
+def test_a_program_fails_by_itself(on_kubernetes: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The other node is at work or has ended: the code of the first failure is that of the job."""
+    monkeypatch.setattr(pods, "BEAT_S", 1)
+    monkeypatch.setattr(pods, "SILENT_S", 3)
+    run = '[ "$NODE_RANK" = 0 ] || exit 7; until [ -e "$PLACE/ended" ]; do sleep 0.1; done; exit 3'
+    started, folder = two_pods(on_kubernetes, tmp_path, run)
+    assert started[1].wait(30) == 7
+    (tmp_path / "ended").touch()
+    assert started[0].wait(30) == 7
+    assert "lost" not in (folder / "log").read_text()
+    assert not [*folder.glob("alive-*")]
+
+
+def test_a_home_of_somebody_else(on_kubernetes: Plan, tmp_path: Path) -> None:
+    """Beside the runs everybody may make a folder, and a link: the job uses neither as its `~`."""
+    (tmp_path / "runs").mkdir()
+    (tmp_path / "runs" / ".home.alice").symlink_to(tmp_path)
+    started, folder = two_pods(on_kubernetes, tmp_path, "touch ~/used")
+    assert [pod.wait(30) for pod in started] == [1, 1]
+    assert f"stampworks: {tmp_path}/runs/.home.alice belongs to another user" in (folder / "log").read_text()
+    assert not (tmp_path / "used").exists()
+
+
+def session(leader: int) -> list[int]:
+    """Return the processes of a session, some of which have groups of their own."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):
+            fields = path.read_text().rpartition(")")[2].split()
+            if int(fields[3]) == leader:
+                found.append(int(path.parent.name))
+    return found
 
 
 def test_a_long_name_fits(on_kubernetes: Plan, tmp_path: Path) -> None:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import tarfile
 from pathlib import Path
 
 import pytest
@@ -40,6 +43,38 @@ def test_a_recipe_is_a_jobset(file: Path, capsys: pytest.CaptureFixture[str]) ->
     assert (manifest["kind"], manifest["metadata"]["annotations"]["stampworks/job"]) == ("JobSet", file.parent.name)
     checkpoints = "/shared/runs/.home.alice/runs/"
     assert f"export CHECKPOINT_PATH={checkpoints}" in printed["files"]["node.sh"]
+
+
+def test_packages_that_came_along(tmp_path: Path) -> None:
+    """The environment is made of them once, and the packages of another lock take their place."""
+    home, workdir = tmp_path / "home", tmp_path / "workdir"
+    (tmp_path / "packed" / "bin").mkdir(parents=True)
+    home.mkdir()
+    workdir.mkdir()
+    make = ["sh", str(RECIPES[0].parents[1] / "environment.sh")]
+
+    def set_up(lock: str) -> None:
+        (tmp_path / "packed" / "bin" / "python").write_text(lock)
+        (workdir / "requirements.lock").write_text(lock)
+        with tarfile.open(workdir / "packages.tar.gz", "w:gz") as archive:
+            archive.add(tmp_path / "packed", ".")
+        subprocess.run(make, cwd=workdir, env={"HOME": str(home), "PATH": os.environ["PATH"]}, check=True)
+        assert not (workdir / "packages.tar.gz").exists()
+
+    set_up("first")
+    (home / "recipes" / "kept").touch()
+    set_up("first")
+    assert (home / "recipes" / "kept").exists()
+    set_up("second")
+    assert not (home / "recipes" / "kept").exists()
+    assert (home / "recipes" / "bin" / "python").read_text() == "second"
+
+
+@pytest.mark.parametrize("words", [[], ["jxa"]])
+def test_a_recipe_that_is_missing(words: list[str]) -> None:
+    done = subprocess.run([RECIPES[0].parents[1] / "run.sh", *words], capture_output=True, text=True)
+    assert done.returncode == 2
+    assert done.stderr.startswith(f"run.sh: there is no recipe '{''.join(words)}': name a folder of ")
 
 
 def test_recipes_are_found() -> None:

@@ -15,6 +15,7 @@ from stampworks.jobs.forms import indexes_of, seconds
 from stampworks.jobs.script import NODE, RUN, SETUP, WORKDIR, exports, places, scripts, variables
 from stampworks.plan import Plan
 from stampworks.schedulers import jobset
+from stampworks.schedulers.batch import LOST
 from stampworks.schedulers.jobset import PodJob
 
 NAME = "stampworks/job"
@@ -27,6 +28,8 @@ GONE_S = 60
 """Seconds that a JobSet with secrets is kept after its end; its Secret is deleted with it."""
 ACCELERATORS = "accelerators.json"
 """File in the job's folder with the accelerators of a simulated node, for which no device plugin exists."""
+BEAT_S, SILENT_S = 5, 30
+"""Seconds between the signs of life of a node, and after how many without one it counts as lost."""
 _PORT = 29_500
 """Port of the coordinator. Each pod has its own address, so that ports never collide."""
 _NAME_MAX = 63 - len("-node-0-16383-abcde")
@@ -151,11 +154,12 @@ def node(job: Job, plan: Plan) -> str:
     """Return the script of each pod."""
     file = job.file
     values = exports(variables(job, plan))
-    if job.home:  # else that of all pods, which is deleted with them
-        values += f'export HOME={shlex.quote(job.home)}\nmkdir -p -m 700 -- "$HOME" || exit 1\n'
+    if job.home:  # else that of all pods, which goes with them
+        values += _HOME.replace("@HOME@", shlex.quote(job.home))
     head = f"#!/bin/bash\nfolder={shlex.quote(job.folder)}\n"
     values += f'export STAMPWORKS_ACCELERATORS="$folder/{ACCELERATORS}"\n' if _is_simulated(job) else ""
-    return head + values + _NODE.replace("@SIGNAL@", file.checkpoint.signal)
+    script = _NODE.replace("@SIGNAL@", file.checkpoint.signal)
+    return head + values + script.replace("@BEAT@", str(BEAT_S)).replace("@SILENT@", str(SILENT_S))
 
 
 # Any user may create a folder next to the runs, and could take the name of another user's home.
@@ -168,18 +172,35 @@ if [ -L "$HOME" ] || [ ! -O "$HOME" ]; then
 fi
 """
 # The pod's own program passes a TERM on; `wait` returns when one comes. The exit code of a job is that of the first
-# program that failed: the others are ended for it.
+# program that failed: the others are ended for it. A program also fails because another node is lost, often long before
+# Kubernetes misses that node. The first program that fails therefore waits for a sign of life from each other node; a
+# node that has ended has removed its own.
 _NODE = f"""\
 export NODE_RANK="$RANK" PET_NODE_RANK="$RANK" NODE_NAMES="$NODE_NAME"
 export MASTER_PORT={_PORT} PET_MASTER_PORT={_PORT} PET_MASTER_ADDR="$MASTER_ADDR"
-failed="$folder/failed-$JOB_ID"
+failed="$folder/failed-$JOB_ID" alive="$folder/alive-$JOB_ID" told=
 mkdir -p "$CHECKPOINT_PATH" || exit 1
 if [ -d "$folder/{WORKDIR}" ]; then cd "$folder/{WORKDIR}"; else cd "$folder"; fi
+while :; do echo "$SECONDS" >"$alive-$NODE_RANK"; sleep @BEAT@; done >/dev/null 2>&1 &
+beat=$!
 set -m # programs are a group of their own, which all get the signal
 bash -e -c 'trap : @SIGNAL@; [ ! -e "$1/{SETUP}" ] || bash -e "$1/{SETUP}"; . "$1/{RUN}"' bash "$folder" &
 program=$!
 set +m
-trap 'kill -@SIGNAL@ -- "-$program" 2>/dev/null' TERM
+trap 'told=yes; kill -@SIGNAL@ -- "-$program" 2>/dev/null' TERM
+lost() {{ # prints the ranks of nodes that give no sign of life
+    local rank second before=()
+    for ((rank = 0; rank < NNODES; rank++)); do
+        if [ "$rank" != "$NODE_RANK" ] && [ -e "$alive-$rank" ]; then before[rank]="$(cat "$alive-$rank")"; fi
+    done
+    for ((second = 0; second < @SILENT@ && ${{#before[@]}}; second++)); do
+        sleep 1
+        for rank in "${{!before[@]}}"; do
+            [ "${{before[rank]}}" = "$(cat "$alive-$rank" 2>/dev/null || echo ended)" ] || unset "before[rank]"
+        done
+    done
+    echo "${{!before[@]}}"
+}}
 while :; do
     wait "$program"
     code=$?
@@ -190,8 +211,20 @@ while :; do
     break
 done
 if [ "$code" != 0 ]; then
-    (set -o noclobber && echo "$code" >"$failed") 2>/dev/null
-    read -r code <"$failed"
+    if (set -o noclobber && : >"$failed") 2>/dev/null; then
+        silent="$([ "$told" ] || lost)"
+        if [ "$silent" ]; then
+            echo "stampworks: nodes of the job are lost (NODE_RANK $silent): what ran here ended with $code"
+            code={LOST}
+            for rank in $silent; do rm -f "$alive-$rank"; done
+        fi
+        echo "$code" >"$failed"
+    else
+        for ((second = 0; second < 2 * @SILENT@; second++)); do [ ! -s "$failed" ] && sleep 1 || break; done
+        read -r code <"$failed" || code={LOST} # the first that failed is lost, too
+    fi
 fi
+kill "$beat" && wait "$beat" 2>/dev/null
+rm -f "$alive-$NODE_RANK"
 exit "$code"
 """

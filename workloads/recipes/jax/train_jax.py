@@ -56,6 +56,8 @@ def main() -> None:
     folder = Path(os.environ["CHECKPOINT_PATH"]).expanduser()
     folder.mkdir(parents=True, exist_ok=True)
     first, known = begin(folder / "state.npz")
+    if first and node == 0:
+        print(f"goes on after step {first}", flush=True)
     mesh = Mesh(np.array(jax.devices()), ("rows",))
     weights = jax.device_put(known, NamedSharding(mesh, PartitionSpec()))
     rows = NamedSharding(mesh, PartitionSpec("rows"))

@@ -36,6 +36,8 @@ def train(settings: dict[str, Any]) -> None:
     wrapped = prepare_model(model)
     context = ray.train.get_context()
     rank, world = context.get_world_rank(), context.get_world_size()
+    if first and rank == 0:
+        print(f"goes on after step {first}", flush=True)
     for step in range(first + 1, steps + 1):
         rows = torch.randint(len(data), (BATCH,), generator=torch.Generator().manual_seed(step))
         batch = data[rows[rank::world]].to(device)

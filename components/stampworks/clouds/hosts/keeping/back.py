@@ -62,6 +62,7 @@ class GiveBack:
             self.failed += still
             return self.answer()
         self.tree.points -= {*self.ours.mounts}
+        _remove_volatile()  # a file with the number of an ended process makes a package refuse its removal
         self.remove_packages()
         self.restore_fstab()
         self.remove_written()
@@ -184,7 +185,6 @@ class GiveBack:
         for name in self.tree.names(STATE):
             if f"{STATE}/{name}" not in (BEFORE, DRAFT, *self.before.mounts):
                 self.remove(f"{STATE}/{name}")
-        _remove_volatile()
 
     def remove_empty_above(self, path: str) -> None:
         """Remove a folder and those above it, as long as they are new and empty."""
