@@ -42,6 +42,17 @@ config:
     scheduler: {{drain_timeout_minutes: 1, protect: false}}
     proof: {{level: {level}}}
 """
+LISTING = r"""
+list() {
+    find / -xdev \( -path /tmp -o -path /var/log -o -path /exports -o -path '/etc/*-' -o -name supervise \) -prune \
+        -o "$@"
+}
+list ! -type d -printf '%p %y %m %U %G %l\n'
+list -type d -printf '%p %y %m %U %G\n'
+list -path '/etc/*' -type f ! -name '*-' -exec sha256sum {} +
+hostname
+ps -eo user,args --no-headers | grep -v '\]$\|ps -eo\|sshd\|sh -c\|grep' | sed 's/ [0-9]* of .*//'
+"""
 NETWORK = NetworkSpec("10.98.0.0/20", "10.98.0.1")
 RAILS = tuple(RailSpec(index, f"rail{index}", f"10.98.{16 * (index + 1)}.0/20", 200, ()) for index in range(2))
 HEADS, OTHERS = GroupSpec((NodeSpec("h0", "10.98.0.2", (), ""),), "sim-cpu", 0, ()), "sim-h100"
@@ -57,6 +68,8 @@ class LentHosts:
     count: int
     """Number of machines beside the one for the head."""
     said: list[str] = field(default_factory=list)
+    found: dict[str, set[str]] = field(default_factory=dict)
+    """Files, accounts and processes of each machine, when it was lent."""
 
     claim = "machines that are lent"
 
@@ -105,6 +118,7 @@ class LentHosts:
         room.ensure_nodes(self.name, HEADS, (), image, self.said.append)
         room.ensure_nodes(self.name, GroupSpec(self.nodes, OTHERS, 8, ()), RAILS, image, self.said.append)
         room.ensure_folder(self.name, self.claim, "exports", "shared")
+        self.found = {host: self.look(host) for host in self.alive()}
 
     def remove(self) -> None:
         room.remove_room(self.name, self.claim)
@@ -114,6 +128,13 @@ class LentHosts:
 
     def end(self, host: str) -> None:
         room.end_nodes(self.name, self.claim, [host], self.said.append)
+
+    def changed(self, host: str) -> list[str]:
+        """Return the files, accounts and processes that are there and were not, or the other way round."""
+        return sorted(self.found[host] ^ self.look(host))
+
+    def look(self, host: str) -> set[str]:
+        return set(self.run(host, "sh", "-c", LISTING).splitlines())
 
     def run(self, host: str, *argv: str) -> str:
         done = room.run_in_node(self.name, host, argv, timeout=60)

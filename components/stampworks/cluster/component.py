@@ -141,7 +141,9 @@ class Cluster(pulumi.ComponentResource):
         database = self._database(place, keyring)
         # All others depend on the head: any change of them, for example a drain, needs its scheduler.
         before = [*storage.values(), *database]
-        controller = self._group(plan.controller, network, volumes, depends_on=before)
+        # without a volume the scheduler's state is on the head itself
+        kept = {"protect": True} if plan.scheduler.protect and not plan.controller.volumes else {}
+        controller = self._group(plan.controller, network, volumes, depends_on=before, **kept)
         groups = {plan.controller: controller}
         for group in (*plan.pools, *plan.login):
             groups[group] = self._group(group, network, [], depends_on=[controller])

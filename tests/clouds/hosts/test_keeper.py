@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import time
 from collections.abc import Iterator
@@ -140,17 +141,19 @@ def test_a_host_is_given_back_as_it_was(plain: Plain) -> None:
     assert [line for line in said if line.startswith("slurmd ")]
     program = plain.cluster.share / "keeper"
     program.write_text(keeper.program())
-    for seconds in (0.6, 1.5, 3):
-        killed = (
-            "timeout --signal KILL {} python3 -I -S - give-back --protect /srv/data </exports/shared/keeper >/dev/null"
-        )
-        plain.shell(f"{killed.format(seconds)} || true")
-    given = keeper.give_back(hosts, host, ["/srv/data"])
-    assert {(kept.what, kept.why) for kept in given.kept} == {
+    answer = ""
+    for seconds in (0.3, 0.6, 1.2, 2.4, 600):  # each attempt but the last is killed, on a slow machine more of them
+        words = f"timeout --signal KILL {seconds} python3 -I -S - give-back --protect /srv/data"
+        answer = plain.shell(f"{words} </exports/shared/keeper || true", timeout=700)
+        if answer:
+            break
+    given = json.loads(answer)
+    assert given["failed"] == []
+    assert {(kept["what"], kept["why"]) for kept in given["kept"]} == {
         ("/srv/more", "new since, and not known to be of the cluster"),
         ("/srv/data", "it is protected"),
     }
-    assert given.differences == ("/srv/more is new",)
+    assert [line for lines in given["differences"].values() for line in lines] == ["/srv/more is new"]
     assert paths(before ^ plain.listing()) == MEANWHILE
     assert plain.shell("cat /root/notes") == "first\nsecond"
     assert plain.shell("grep -c ours /root/.ssh/authorized_keys || true") == "0"

@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
-from stampworks.clouds.hosts import marks
+from stampworks.clouds.hosts import keeper, marks
 from stampworks.clouds.hosts.choice import Choice, choose
 from stampworks.clouds.hosts.contact import ClusterAccess
 from stampworks.clouds.hosts.errors import HostError
@@ -84,19 +84,33 @@ def _too_few(wanted: WantedNodes, chosen: Choice, there: Sequence[HostState]) ->
 
 
 def give_back(hosts: Hosts, where: str, leaving: Sequence[HostState], progress: Progress) -> None:
-    """Remove what the cluster brought from hosts that answer, and name those that do not."""
+    """Give hosts back as they were found, and name what stays on them on purpose."""
     for state in leaving:
         progress(f"{state.host.id} is given back" + (f", which was {state.mark.node}" if state.mark else ""))
-    _each(leaving, lambda state: marks.release(hosts, state.host), where, "give back")
+
+    def given(state: HostState) -> str:
+        try:
+            found = keeper.give_back(hosts, state.host)
+        except HostError as error:
+            return str(error)
+        for kept in found.kept:
+            progress(f"{state.host.id}: {kept.what} stays: {kept.why}")
+        return ""
+
+    _each(leaving, given, where, "give back")
 
 
 def commission(wanted: WantedNodes, hosts: Hosts, new: Mapping[str, HostState], progress: Progress) -> None:
-    """Make nodes of free hosts."""
+    """Make nodes of free hosts, after a list of what is on them was written there."""
     for name, state in new.items():
         progress(f"{name}: {state.host.id}")
     chosen = {id(state): name for name, state in new.items()}
 
     def claimed(state: HostState) -> str:
+        try:
+            keeper.keep(hosts, state.host)
+        except HostError as error:
+            return str(error)
         mark = Mark(wanted.cluster, wanted.claim, wanted.group, chosen[id(state)], _now(), wanted.made_with)
         return marks.claim(hosts, state.host, mark, wanted.public_key)
 
@@ -110,7 +124,7 @@ def _each(states: Sequence[HostState], do: Callable[[HostState], str], where: st
     if failed:
         names = fold(state.host.id for state, _ in failed)
         why = "\n  ".join(f"{state.host.id}: {why}" for state, why in failed)
-        raise HostError(where, f"cannot {what} {names}", why, "run the same command again: what was done stays")
+        raise HostError(where, f"cannot {what} {names}", why, "run the same command again: it continues")
 
 
 def recommission(access: ClusterAccess, state: HostState, made_with: str) -> None:
@@ -133,6 +147,7 @@ def replace_host(access: ClusterAccess, plan: Plan, state: HostState, made_with:
         raise HostError(f"cluster {plan.name}", what, f"{state.host.id} is refused: {mark.condemned}", hint)
     progress(f"{mark.node}: {free[0].host.id} in the place of {state.host.id}")
     new = replace(mark, commission=_now(), made_with=made_with, condemned="")
+    keeper.keep(hosts, free[0].host)
     if why := marks.claim(hosts, free[0].host, new, access.public_key):
         raise HostError(f"cluster {plan.name}", f"cannot claim {free[0].host.id}", why)
     _rewrite(access, state, replace(mark, node="", commission=_now()))

@@ -35,18 +35,6 @@ printf '%s\\n' "$2" >{KEY_FILE}
 grep -qxF -- "$2" /root/.ssh/authorized_keys || printf '%s\\n' "$2" >>/root/.ssh/authorized_keys
 {_WRITE}"""
 
-_RELEASE = f"""
-set -eu
-umask 077
-keys=/root/.ssh/authorized_keys
-if [ -e $keys ] && [ -e {KEY_FILE} ]; then
-  grep -vxFf {KEY_FILE} $keys >$keys.new || true
-  cat $keys.new >$keys
-  rm $keys.new
-fi
-rm -f {KEY_FILE} {FILE}
-"""
-
 
 @dataclass(frozen=True)
 class Mark:
@@ -115,11 +103,6 @@ def claim(hosts: Hosts, host: Host, mark: Mark, public_key: str) -> str:
 def writing(mark: Mark) -> list[str]:
     """Return the program that writes another mark."""
     return ["sh", "-c", _WRITE, "mark", mark.text]
-
-
-def release(hosts: Hosts, host: Host) -> str:
-    """Take key and mark of the cluster away. Return why that failed; empty for success."""
-    return _done(ask(hosts, host, ["sh", "-c", _RELEASE]))
 
 
 def _done(answer: Answer) -> str:

@@ -21,6 +21,7 @@ from stampworks.clouds.hosts.keeping.places import (
     GONE,
     HANDS_OFF,
     KEY,
+    LISTED,
     MARK,
     OF_A_CLUSTER,
     OF_PACKAGES,
@@ -134,11 +135,14 @@ class GiveBack:
         """Remove packages that were not there, and name those that stay."""
         new = packages.installed(packages.packages()).keys() - packages.installed(self.before.packages).keys()
         if self.keep_packages:
-            left = dict.fromkeys(new, "packages are kept, as was asked for")
+            left, failed = dict.fromkeys(new, "packages are kept, as was asked for"), dict[str, str]()
         else:
             modules = mounts.modules_in_use(self.before.modules)
-            left = packages.give_back(self.before.packages, packages.kept(new, modules))
-        self.packages_left = {*left}
+            left, failed = packages.give_back(self.before.packages, packages.kept(new, modules))
+        self.packages_left = {*left, *failed}
+        for why in dict.fromkeys(failed.values()):
+            named = ", ".join(name for name in failed if failed[name] == why)
+            self.failed.append(f"packages {named} cannot be removed: {why}")
         missing = packages.bring_back(self.before.packages)
         self.kept.update({f"package {name}": why for name, why in {**left, **missing}.items()})
         for name in packages.changed(self.before.packages, packages.packages()):
@@ -195,7 +199,7 @@ class GiveBack:
 
     def restore_copied(self) -> None:
         """Make the copied folders what they were: remove what is new, and write what has gone or changed."""
-        now = self.tree.entries({place: 99 if place == "/etc" else 0 for place in COPIED})
+        now = self.tree.entries({place: LISTED[place] for place in COPIED})
         stay = [path for path in packages.files_of(self.packages_left) if is_below(path, COPIED)]
         new = [path for path in found.new_files(self.before, now) if not is_below(MARK, [path])]
         for path in top_most(new):

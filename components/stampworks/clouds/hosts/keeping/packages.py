@@ -81,15 +81,16 @@ def kept(new: Iterable[str], modules: Mapping[str, str]) -> dict[str, str]:
     return reasons
 
 
-def give_back(before: Packages, stay: Mapping[str, str]) -> dict[str, str]:
-    """Remove packages that were not there. Return those that are left, with the reason."""
+def give_back(before: Packages, stay: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
+    """Remove packages that were not there. Return those that are left, and those that could not be removed, with the
+    reasons."""
     now = packages()
-    left = dict(stay)
+    left, failed = dict(stay), dict[str, str]()
     if not INFO.is_dir():
         new = sorted(installed(now).keys() - installed(before).keys() - stay.keys())
         done = run(["rpm", "--erase", *new], timeout_s=REMOVE_S) if new else None
         still = installed(packages()).keys() & {*new}
-        return {**left, **{name: last_line(done) for name in still if done}}
+        return left, {name: last_line(done) for name in still if done}
     new = sorted(name for name in now if name not in before or _came(before[name], now[name]))
     going = [name for name in new if name not in stay]
     said = _dpkg("--remove", [name for name in going if now[name][2] != SETTINGS])
@@ -104,9 +105,11 @@ def give_back(before: Packages, stay: Mapping[str, str]) -> dict[str, str]:
     now = packages()
     _restore_marks(before, now)
     for name in going:
-        if name in installed(now):
-            left[name] = "a package that stays needs it" if stay else said or "dpkg keeps it"
-    return left
+        if name in installed(now) and stay:
+            left[name] = "a package that stays needs it"
+        elif name in installed(now):
+            failed[name] = said or "dpkg keeps it"
+    return left, failed
 
 
 def bring_back(before: Packages) -> dict[str, str]:

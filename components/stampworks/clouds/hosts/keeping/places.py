@@ -38,13 +38,15 @@ LISTED = {
     "/var/lib": 1,
     "/var/lib/apt/extended_states": 0,
     "/var/lib/apt/lists": 1,
+    STATE: 99,
+    "/var/lib/slurm": 3,
     "/var/lib/systemd/deb-systemd-helper-enabled": 2,
     "/var/lib/systemd/deb-systemd-helper-masked": 2,
     "/var/log": 1,
     "/var/spool": 2,
 }
 """Folders whose entries are listed, and how many levels of them; 0 for a file."""
-COPIED = ("/etc", "/var/lib/apt/extended_states")
+COPIED = ("/etc", "/var/lib/apt/extended_states", STATE)  # an image that our roles made has such a folder already
 COMPARED = (*COPIED, "/usr/local", "/opt")
 """Where a changed file is a difference. Elsewhere files change by themselves: only new and lost ones count."""
 PASSING = ("/var/cache", "/var/lib/apt/lists", "/var/log", "/var/spool")
@@ -53,7 +55,9 @@ PASSING = ("/var/cache", "/var/lib/apt/lists", "/var/log", "/var/spool")
 UNLISTED = (
     KEY,
     MARK,
-    STATE,
+    BEFORE,
+    DRAFT,
+    GONE,
     "*/supervise",
     "/etc/*-",
     "/etc/.pwd.lock",

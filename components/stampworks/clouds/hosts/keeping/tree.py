@@ -11,7 +11,7 @@ import stat
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from stampworks.clouds.hosts.keeping.places import COMPARED, LISTED, UNLISTED, is_below, matches
+from stampworks.clouds.hosts.keeping.places import COMPARED, LISTED, STATE, UNLISTED, is_below, matches
 
 FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
@@ -97,8 +97,8 @@ class Tree:
         with contextlib.suppress(OSError), self.opened(folder) as fd:
             for name in sorted(os.listdir(fd)):  # noqa: PTH208 (an open folder)
                 path = f"{folder.rstrip('/')}/{name}"
-                if matches(path, UNLISTED):
-                    continue
+                if matches(path, UNLISTED) or path == STATE:
+                    continue  # the folder itself has our list, until all else is given back
                 with contextlib.suppress(FileNotFoundError):  # it went meanwhile
                     found[path] = _entry(fd, name, path)
                     if levels > 1 and found[path][0] == stat.S_IFDIR:
