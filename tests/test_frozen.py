@@ -11,7 +11,9 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1] / "components" / "stampworks"
 CHANGING = {
+    "cli/host_lock.py": ("LockRun",),
     "clouds/aws/facts/account.py": ("AccountQuestion",),
+    "clouds/hosts/keeping/found.py": ("Ours",),
     "configuration/run.py": ("_State",),
     "operations/qualify.py": ("_Nodes", "_Work"),
     "operations/roll.py": ("_Work",),

@@ -268,7 +268,7 @@ def test_the_lock_of_a_stack_comes_with_it(repository: Repository, capsys: Capsy
     repository.write("stacks/one.lock.json", "[]")
     repository.commit()
     said = wrong(capsys, "--base", "HEAD~1", "--head", "HEAD")
-    fields = "images, region, version, and optionally keys, made_with and parts"
+    fields = "images, region, version, and optionally hosts, keys, made_with and parts"
     told = f"is not a lock file of stampworks: its keys are {fields}"
     assert f"HEAD:stacks/one.lock.json: {told}" in said
 

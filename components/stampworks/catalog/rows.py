@@ -391,6 +391,11 @@ class Release:
     vendor_images: Mapping[str, VendorImage]
     """Images by cloud; empty for a release that installs everything itself."""
 
+    @property
+    def takes_found(self) -> bool:
+        """Whether nodes keep the kernel, driver and fabric that they have."""
+        return bool(self.clouds) and not self.vendor_images and "driver" not in self.hardware
+
 
 Row = TypeVar("Row")
 _READ = re.compile(r"20[0-9]{2}-(0[1-9]|1[0-2])(-[0-3][0-9])?")

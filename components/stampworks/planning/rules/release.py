@@ -23,6 +23,9 @@ def drivers(plan: Plan) -> Iterator[Finding]:
         elif "driver" in pool.hardware:
             text = f"release {plan.release.name} has a driver for {name} of pool {pool.name}"
             yield Finding(id_, "pass", text, "", place, subject=pool.name)
+        elif catalog.releases()[plan.release.name].takes_found:
+            text = f"nodes of pool {pool.name} keep the driver that they have, and the proof measures with it"
+            yield Finding(id_, "pass", text, "", place, subject=pool.name)
         else:
             text = f"release {plan.release.name} has no driver for {name}: nodes of pool {pool.name} may lack it"
             hint = "install it with a role of your own, or start the nodes from an image that has it"
