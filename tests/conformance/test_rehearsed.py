@@ -140,9 +140,10 @@ def test_what_holds_data_is_protected(case: Case) -> None:
     said = next((note.removeprefix(PROTECTED) for note in notes if note.startswith(PROTECTED)), "")
     refused = {each.rpartition(" ")[2] for each in said.split(", ")} - {""}
     plan = after_changes(case)
-    kept = {f"{plan.name}-{each.name}" for each in plan.storage if each.protect}
+    kept = {f"{plan.name}-{each.name}" for each in plan.storage if each.protect and not each.existing}
     assert refused >= kept
-    own = plan.name if plan.managed else f"{plan.name}-head-state"
+    head = f"{plan.name}-head-state" if plan.controller.volumes else f"{plan.name}-head"
+    own = plan.name if plan.managed else head
     assert (own in refused) is plan.scheduler.protect
     first = case.rehearsed.stack == case.entry.stacks[0]
     assert kept or plan.scheduler.protect or not first, "the first stack of a cloud protects something"
