@@ -156,7 +156,7 @@ def test_refuses_clouds_that_can_only_be_planned(tmp_path: Path, monkeypatch: py
     )
     azure = (
         "cloud: a cluster on azure can be planned and reviewed, and not stamped yet\n"
-        "  hint: there are components for aws, local; `stampworks plan` shows it"
+        "  hint: there are components for aws, hosts, local; `stampworks plan` shows it"
     )
     assert said == [f"{azure}\n\n{kubernetes}"]
     monkeypatch.setattr("os.geteuid", lambda: 1000)

@@ -15,7 +15,7 @@ pytestmark = pytest.mark.cluster
 @pytest.fixture(scope="module")
 def lent(stack: Stack, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LentHosts]:
     """Yield machines that boot the node image, and their list with its lock in the stack."""
-    hosts = LentHosts(f"{stack.cluster}-lent", tmp_path_factory.mktemp("lent"), 3)
+    hosts = LentHosts(f"{stack.cluster}-lent", tmp_path_factory.mktemp("lent"), 4)
     with stack.entered():
         hosts.start()
         yield hosts
@@ -52,11 +52,21 @@ def test_a_machine_of_the_reserve_replaces_a_dead_one(stack: Stack, lent: LentHo
 
 
 @pytest.mark.long
+def test_a_refused_machine_is_replaced(stack: Stack, lent: LentHosts) -> None:
+    """A person refuses a machine. One in reserve becomes the node, and the other is given back and not taken again."""
+    rolled = stack.stampworks("roll", "-s", "test", "gpu-001", "--machine", "--reason", "its fans are loud")
+    assert rolled.returncode == 0, rolled.stdout + rolled.stderr
+    assert lent.nodes_of() == {"h0": "head", "h1": "", "h3": "gpu-002", "h4": "gpu-001"}
+    assert names(stack) == ["gpu-001", "gpu-002"]
+    stack.unchanged()
+
+
+@pytest.mark.long
 def test_nodes_leave(stack: Stack, lent: LentHosts) -> None:
     """Their jobs end first, and nothing of the cluster stays on their machines."""
     stack.edit("count: 2", "count: 1")
     stack.up()
-    assert lent.nodes_of() == {"h0": "head", "h1": "gpu-001"}
+    assert lent.nodes_of() == {"h0": "head", "h1": "", "h4": "gpu-001"}
 
 
 @pytest.mark.long
@@ -68,10 +78,11 @@ def test_nodes_come_back_and_too_many_are_refused(stack: Stack, lent: LentHosts)
     said = refused.stdout + refused.stderr
     assert "group gpu: no host for gpu-003: " in said
     assert f"127.0.0.1:{lent.port('h2')}: " in said
+    assert f"127.0.0.1:{lent.port('h1')}: it is refused: " in said
     assert "list more machines with group: gpu, and run pulumi up again" in said
     stack.edit("count: 3", "count: 2")
     stack.up()
-    assert lent.nodes_of() == {"h0": "head", "h1": "gpu-001", "h3": "gpu-002"}
+    assert lent.nodes_of() == {"h0": "head", "h1": "", "h3": "gpu-002", "h4": "gpu-001"}
 
 
 def test_they_are_given_back(stack: Stack, lent: LentHosts) -> None:

@@ -82,7 +82,7 @@ def test_up_refuses_clouds_that_can_only_be_planned(stack: Stack) -> None:
         "stamped yet",
         "            cloud: hosts",
         "                   ^",
-        "      hint: there are components for aws, local; `stampworks plan` shows it",
+        "      hint: there are components for aws, hosts, local; `stampworks plan` shows it",
         "    ",
         "    1 problem in stacks/Pulumi.test.yaml: nothing was changed.",
     ]

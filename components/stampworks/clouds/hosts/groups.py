@@ -74,6 +74,11 @@ def _too_few(wanted: WantedNodes, chosen: Choice, there: Sequence[HostState]) ->
         for each in there
         if each.mark and each.mark.claim != wanted.claim
     ]
+    lines += [
+        f"{each.host.id}: it is {each.mark.condemned}"
+        for each in there
+        if each.mark and each.mark.claim == wanted.claim and not each.mark.node
+    ]
     hint = f"repair them, or list more machines with group: {wanted.group}, and run pulumi up again"
     return HostError(
         f"group {wanted.group}",
@@ -138,19 +143,22 @@ def condemn(access: ClusterAccess, state: HostState, why: str) -> None:
 
 
 def replace_host(access: ClusterAccess, plan: Plan, state: HostState, made_with: str, progress: Progress) -> None:
-    """Give the name of a refused host to a host of the reserve. The refused one keeps a mark that says so."""
-    mark, hosts = _mark(state), access.hosts
+    """Give the name of a refused host to one of the reserve. The refused one is given back, with a mark that says so."""
+    mark, hosts, where = _mark(state), access.hosts, f"cluster {plan.name}"
     free = [each for each in marks.read(hosts, hosts.of_group(mark.group)) if each.answers and each.mark is None]
     if not free:
         what = f"no host in reserve for {mark.node}"
         hint = f"list another machine with group: {mark.group}, and run pulumi up"
-        raise HostError(f"cluster {plan.name}", what, f"{state.host.id} is refused: {mark.condemned}", hint)
+        raise HostError(where, what, f"{state.host.id} is {mark.condemned}", hint)
+    give_back(hosts, where, [state], progress)  # first, for two machines with one name confuse the scheduler
+    refused = replace(mark, node="", commission=_now())
+    if why := marks.write(hosts, state.host, refused):
+        raise HostError(where, f"cannot mark {state.host.id} as refused", why)
     progress(f"{mark.node}: {free[0].host.id} in the place of {state.host.id}")
     new = replace(mark, commission=_now(), made_with=made_with, condemned="")
     keeper.keep(hosts, free[0].host)
     if why := marks.claim(hosts, free[0].host, new, access.public_key):
-        raise HostError(f"cluster {plan.name}", f"cannot claim {free[0].host.id}", why)
-    _rewrite(access, state, replace(mark, node="", commission=_now()))
+        raise HostError(where, f"cannot claim {free[0].host.id}", why)
 
 
 def _rewrite(access: ClusterAccess, state: HostState, mark: Mark) -> None:
