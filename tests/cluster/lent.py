@@ -51,7 +51,7 @@ list ! -type d -printf '%p %y %m %U %G %l\n'
 list -type d -printf '%p %y %m %U %G\n'
 list -path '/etc/*' -type f ! -name '*-' -exec sha256sum {} +
 hostname
-ps -eo user,args --no-headers | grep -v '\]$\|ps -eo\|sshd\|sh -c\|grep' | sed 's/ [0-9]* of .*//'
+ps -eo user,args --no-headers | grep -v '\]$\|sed s\|ps -eo\|sshd\|sh -c\|grep' | sed 's/ [0-9]* of .*//'
 """
 NETWORK = NetworkSpec("10.98.0.0/20", "10.98.0.1")
 RAILS = tuple(RailSpec(index, f"rail{index}", f"10.98.{16 * (index + 1)}.0/20", 200, ()) for index in range(2))

@@ -70,19 +70,19 @@ def test_a_machine_that_does_not_exist_is_refused_in_a_preview(stack: Stack) -> 
     )
 
 
-def test_up_refuses_clouds_that_can_only_be_planned(stack: Stack) -> None:
-    """`stampworks plan` accepts it, but an `up` has no components for it."""
+def test_up_refuses_a_cluster_without_machines(stack: Stack) -> None:
+    """`stampworks plan` accepts a rack that somebody has yet to build, but an `up` needs the list of its machines."""
     stack.edit("cloud: local", "cloud: hosts")
     stack.edit("sim-h100", "dgx-h100")
     shown = diagnostics(stack, "up", "--yes", "--skip-preview")
     stack.edit("cloud: hosts", "cloud: local")
     stack.edit("dgx-h100", "sim-h100")
     assert shown.splitlines()[1:] == [
-        "    error: stacks/Pulumi.test.yaml:5:12: cloud: a cluster on hosts can be planned and reviewed, and not "
-        "stamped yet",
-        "            cloud: hosts",
-        "                   ^",
-        "      hint: there are components for aws, hosts, local; `stampworks plan` shows it",
+        "    error: stacks/Pulumi.test.yaml:2:3: hosts: the cluster is stamped on machines that exist, and none are "
+        "listed",
+        "          stampworks:cluster:",
+        "          ^",
+        "      hint: list them: docs/how-to/hosts.md",
         "    ",
         "    1 problem in stacks/Pulumi.test.yaml: nothing was changed.",
     ]

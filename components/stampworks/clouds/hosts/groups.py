@@ -143,7 +143,7 @@ def condemn(access: ClusterAccess, state: HostState, why: str) -> None:
 
 
 def replace_host(access: ClusterAccess, plan: Plan, state: HostState, made_with: str, progress: Progress) -> None:
-    """Give the name of a refused host to one of the reserve. The refused one is given back, with a mark that says so."""
+    """Give a refused host back with a mark that says so, and its name to a host of the reserve."""
     mark, hosts, where = _mark(state), access.hosts, f"cluster {plan.name}"
     free = [each for each in marks.read(hosts, hosts.of_group(mark.group)) if each.answers and each.mark is None]
     if not free:
