@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Collection
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from stampworks.qualification.localise import Located, Round, localise
@@ -47,6 +49,16 @@ def test_two_bad_among_many(data: st.DataObject, count: int, leaf_nodes: int) ->
     assert set(located.bad) == set(bad)
     assert not located.undecided
     assert len(rounds) <= 2 * math.ceil(math.log2(count)) + 2
+
+
+@pytest.mark.parametrize("count", range(5, 13))
+def test_two_bad_among_few(count: int) -> None:
+    """Every pair is found, whatever leaves there are: in small groups the same items meet again soon."""
+    items = [f"n{number}" for number in range(count)]
+    for leaf_nodes in range(1, 10):
+        for bad in itertools.combinations(items, 2):
+            located, _ = search(items, bad, leaf_nodes)
+            assert (set(located.bad), located.undecided) == (set(bad), ())
 
 
 @settings(deadline=None, max_examples=200, derandomize=True)

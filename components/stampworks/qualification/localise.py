@@ -57,7 +57,7 @@ def localise(
     return Located(tuple(bad), tuple(suspects), rounds)
 
 
-ROUNDS_IN_THE_DARK = 3
+ROUNDS_IN_THE_DARK = 4
 """Number of consecutive rounds with only slow pairs; after them, stop: single items do not explain the fault."""
 
 

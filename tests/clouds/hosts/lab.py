@@ -20,6 +20,14 @@ from stampworks.state.facts import known_facts, today
 from tests.cluster.lent import LentHosts
 
 SERVICE = "/etc/stampworks/services/sshd"
+ANSWERS = """
+for _ in $(seq 150); do
+    ssh-keyscan -T 1 127.0.0.1 2>/dev/null | grep -q ed25519 && exit
+    sleep 0.1
+done
+exit 1
+"""
+"""Script that waits until sshd answers: a supervisor that was told to start it has not done so yet."""
 GPUS = ("h1", "h2", "h3")
 
 
@@ -101,12 +109,12 @@ class Lab:
 
     @contextlib.contextmanager
     def fault(self, host: str, begin: str, end: str) -> Iterator[None]:
-        """Run a script on a host, and another one that undoes it."""
+        """Run a script on a host, and another one that undoes it, after which the host answers."""
         self.sh(host, begin)
         try:
             yield
         finally:
-            self.sh(host, end)
+            self.sh(host, f"{end}; {ANSWERS}")
 
     def new_host_key(self, host: str) -> contextlib.AbstractContextManager[None]:
         """Give a host another host key for a while, as an installation does."""
@@ -114,7 +122,7 @@ class Lab:
         begin = f"mv {key} {key}.old; mv {key}.pub {key}.pub.old; ssh-keygen -q -t ed25519 -N '' -f {key}"
         end = f"mv {key}.old {key}; mv {key}.pub.old {key}.pub"
         restart = f"sv restart {SERVICE} >/dev/null"
-        return self.fault(host, f"{begin}; {restart}", f"{end}; {restart}")
+        return self.fault(host, f"{begin}; {restart}; {ANSWERS}", f"{end}; {restart}")
 
 
 def stop(lent: LentHosts) -> None:
