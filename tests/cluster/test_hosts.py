@@ -56,6 +56,7 @@ def test_a_refused_machine_is_replaced(stack: Stack, lent: LentHosts) -> None:
     """A person refuses a machine. One in reserve becomes the node, and the other is given back and not taken again."""
     rolled = stack.stampworks("roll", "-s", "test", "gpu-001", "--machine", "--reason", "its fans are loud")
     assert rolled.returncode == 0, rolled.stdout + rolled.stderr
+    stack.up()
     assert lent.nodes_of() == {"h0": "head", "h1": "", "h3": "gpu-002", "h4": "gpu-001"}
     assert names(stack) == ["gpu-001", "gpu-002"]
     stack.unchanged()
